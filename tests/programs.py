@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_flatten_with_path
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
 from torchrl_pool.examples import appo, dqn, impala, ppo, sac, self_play
 from torchrl_pool.examples.program import Run

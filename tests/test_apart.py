@@ -11,8 +11,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'torchrl_pool[ray]'")
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
 from hosts.namespaces import NoNamespaces

@@ -2,8 +2,7 @@
 
 import pytest
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
 import odd_envs  # noqa: F401 (which registers them)
 

@@ -14,8 +14,7 @@ from torch.utils._pytree import tree_leaves
 from waiting import eventually, killed, parent_of
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'torchrl_pool[ray]'")
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
 import ray
 from ray import cloudpickle

@@ -8,10 +8,10 @@ import signal
 import pytest
 import torch
 
-pytest.importorskip("matplotlib")
+pytest.importorskip("tyro")
 
 from torchrl_pool import EnvFailure
-from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac
+from torchrl_pool.examples import appo, dqn, impala, ppo, results, sac
 from torchrl_pool.examples.program import Run
 from torchrl_pool.examples.results import Curve, load_checkpoint, save_checkpoint
 
@@ -230,7 +230,7 @@ def test_a_request_to_stop_counts_while_the_last_checkpoint_is_written(tmp_path,
         save_checkpoint(path, state)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(program, "save_checkpoint", save)
+    monkeypatch.setattr(results, "save_checkpoint", save)
     assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["ppo-CartPole-v1-1"]
 
@@ -239,7 +239,7 @@ def test_envs_that_fail_in_the_evaluation(tmp_path, monkeypatch, capsys):
     def fail(*arguments):
         raise EnvFailure("env 0 failed: it broke\n\nTraceback", [0], ["it broke"])
 
-    monkeypatch.setattr(program, "evaluate", fail)
+    monkeypatch.setattr(results, "evaluate", fail)
     assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 1
     said = capsys.readouterr().err
     assert said.count("evaluation.json cannot be written: env 0 failed: it broke\n") == 2
@@ -277,7 +277,7 @@ def test_a_population_goes_on_where_its_history_cannot_be_written(name, tmp_path
 
 def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, capsys, monkeypatch):
     """Of four seeds the first diverges, and the third is stopped."""
-    iterate, titles, plot = Run.iterate, [], program.plot_curves
+    iterate, titles, plot = Run.iterate, [], results.plot_curves
 
     def iterate_and_end(training):
         iterate(training)
@@ -291,7 +291,7 @@ def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, 
         plot(rows, title, path)
 
     monkeypatch.setattr(Run, "iterate", iterate_and_end)
-    monkeypatch.setattr(program, "plot_curves", plot_and_note)
+    monkeypatch.setattr(results, "plot_curves", plot_and_note)
     asked = ["--seeds", "1", "2", "3", "4", "--evaluate", "0"]
     assert ppo.PROGRAM.main([*PPO, *asked, "--output", str(tmp_path)]) == 1
     assert "Return over 3 seeds, 1 (diverged), 2, 3 (stopped): " in capsys.readouterr().out

@@ -5,8 +5,7 @@ import torch
 from torchrl.objectives import A2CLoss
 from torchrl.objectives.value.functional import vtrace_advantage_estimate
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.envs import make_env

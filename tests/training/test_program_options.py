@@ -7,10 +7,9 @@ from contextlib import closing
 import pytest
 import torch
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
-from torchrl_pool.examples import appo, dqn, impala, ppo, program, results, sac, self_play
+from torchrl_pool.examples import appo, dqn, impala, ppo, results, sac, self_play
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.results import load_checkpoint, save_checkpoint
 
@@ -87,55 +86,65 @@ def test_what_cannot_be_is_refused(program, arguments, message, tmp_path, capsys
     assert not output.exists()
 
 
+@pytest.fixture
+def trained(tmp_path):
+    """The checkpoint of a small training, which has ended."""
+    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path / "runs")]) == 0
+    return tmp_path / "runs" / "ppo-CartPole-v1-0" / "checkpoint.pt"
+
+
+def goes_on(path, frames, *more):
+    """Resumes a training, until it has so many frames."""
+    resume = ["--quiet", "--evaluate", "0", "--resume", str(path), "--total-frames", str(frames)]
+    return ppo.PROGRAM.main([*resume, *more])
+
+
+def files_below(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
+
+
 def test_where_nothing_can_be_written(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert "file" in refusal(ppo.PROGRAM, [*PPO, "--output", str(tmp_path / "file" / "below")], capsys)
 
 
-def test_an_earlier_training_is_not_overwritten_unasked(tmp_path, capsys):
-    arguments = [*PPO, "--output", str(tmp_path / "runs")]
-    assert ppo.PROGRAM.main(arguments) == 0
-    (folder,) = (tmp_path / "runs").iterdir()
-    (folder / "video.gif").touch()
-    before = {path: path.read_bytes() for path in folder.iterdir()}
-    more = ["--learning-rate", "0.5"]
-    said = refusal(ppo.PROGRAM, [*arguments, *more], capsys)
-    assert f"--resume {folder / 'checkpoint.pt'} goes on with it" in said
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
-    assert ppo.PROGRAM.main([*arguments, *more, "--overwrite"]) == 0
-    assert not (folder / "video.gif").exists()
-    assert json.loads((folder / "config.json").read_text())["learning_rate"] == 0.5
-    resume = ["--resume", str(folder / "checkpoint.pt"), "--quiet", "--evaluate", "0", "--total-frames", "64"]
-    assert ppo.PROGRAM.main([*resume, "--output", str(tmp_path / "runs")]) == 0  # in its own place
-    assert load_checkpoint(folder / "checkpoint.pt")["iteration"] == 4
+def test_an_earlier_training_is_not_overwritten_unasked(trained, tmp_path, capsys):
+    (trained.parent / "video.gif").touch()
+    before = files_below(tmp_path)
+    more = [*PPO, "--output", str(tmp_path / "runs"), "--learning-rate", "0.5"]
+    assert f"--resume {trained} goes on with it" in refusal(ppo.PROGRAM, more, capsys)
+    assert files_below(tmp_path) == before
+    assert ppo.PROGRAM.main([*more, "--overwrite"]) == 0
+    assert not (trained.parent / "video.gif").exists()
+    assert json.loads((trained.parent / "config.json").read_text())["learning_rate"] == 0.5
+    assert goes_on(trained, 64, "--output", str(tmp_path / "runs")) == 0  # in its own place
+    assert load_checkpoint(trained)["iteration"] == 4
 
 
-def test_no_command_removes_the_checkpoint_that_it_goes_on_from(tmp_path, capsys):
-    runs = tmp_path / "runs"
-    assert ppo.PROGRAM.main([*PPO, "--output", str(runs)]) == 0
-    path = runs / "ppo-CartPole-v1-0" / "checkpoint.pt"
+def test_no_command_removes_the_checkpoint_that_it_goes_on_from(trained, tmp_path, capsys):
     link = tmp_path / "latest.pt"
-    link.symlink_to(path)
-    more = ["--quiet", "--evaluate", "0", "--output", str(runs), "--resume", str(link)]
-    more[-1] = str(path.parent)
-    assert ppo.PROGRAM.main([*more, "--total-frames", "48"]) == 0
-    more[-1] = str(link)
-    for frames, overwrite in ("64", ["--overwrite"]), ("96", []):
-        assert ppo.PROGRAM.main([*more, "--total-frames", frames, *overwrite]) == 0
-        assert load_checkpoint(path)["iteration"] == int(frames) // 16
-    other = path.with_name("other.pt")
-    other.write_bytes(path.read_bytes())
-    said = refusal(ppo.PROGRAM, ["--quiet", "--resume", str(other)], capsys)
-    assert "holds an earlier training" in said
+    link.symlink_to(trained)
+    for path, frames, more in (trained.parent, 48, []), (link, 64, ["--overwrite"]), (link, 96, []):
+        assert goes_on(path, frames, "--output", str(tmp_path / "runs"), *more) == 0
+        assert load_checkpoint(trained)["iteration"] == frames // 16
+    other = trained.with_name("other.pt")
+    other.write_bytes(trained.read_bytes())
+    assert "holds an earlier training" in refusal(ppo.PROGRAM, ["--resume", str(other)], capsys)
 
 
-def test_what_cannot_begin_overwrites_nothing(tmp_path, capsys, monkeypatch):
-    arguments = [*PPO, "--output", str(tmp_path)]
-    assert ppo.PROGRAM.main(arguments) == 0
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
-    monkeypatch.setattr(program, "check_video", failing_with(ValueError("no film")))
-    assert "no film" in refusal(ppo.PROGRAM, [*arguments, "--overwrite", "--video"], capsys)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+def test_what_cannot_begin_overwrites_nothing(trained, tmp_path, capsys, monkeypatch):
+    before = files_below(tmp_path)
+    monkeypatch.setattr(results, "check_video", failing_with(ValueError("no film")))
+    again = [*PPO, "--output", str(tmp_path / "runs"), "--overwrite", "--video"]
+    assert "no film" in refusal(ppo.PROGRAM, again, capsys)
+    assert files_below(tmp_path) == before
+
+
+def test_a_training_that_is_resumed_elsewhere_leaves_the_old_one_as_it_was(trained, tmp_path):
+    before = files_below(tmp_path)
+    assert goes_on(trained.parent, 64, "--output", str(tmp_path / "new")) == 0
+    assert before.items() <= files_below(tmp_path).items()
+    assert load_checkpoint(tmp_path / "new" / trained.parent.name / "checkpoint.pt")["iteration"] == 4
 
 
 def test_presets_may_name_what_a_task_has_no_use_for():
@@ -174,26 +183,22 @@ def test_what_is_no_checkpoint_of_the_program(tmp_path, capsys):
     assert "expected a checkpoint of ppo" in refusal(ppo.PROGRAM, ["--resume", str(path)], capsys)
 
 
-def test_a_checkpoint_from_before_a_setting_came(tmp_path, capsys):
-    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)]) == 0
-    (path,) = tmp_path.glob("*/checkpoint.pt")
-    resume = [*SMALL, "--resume", str(path), "--total-frames", "64"]
-    state = load_checkpoint(path)
-    del state["config"]["num_workers"]
-    save_checkpoint(path, state)
-    assert ppo.PROGRAM.main(resume) == 0
-    for other, missing in ((appo, []), (ppo, ["hidden"])):  # another program's; one that cannot be told
-        state = load_checkpoint(path)
-        for name in missing:
-            del state["config"][name]
-        save_checkpoint(path, state)
-        said = refusal(other.PROGRAM, ["--quiet", "--resume", str(path)], capsys)
+def test_a_checkpoint_from_before_a_setting_came(trained, capsys):
+    def forget(name):
+        state = load_checkpoint(trained)
+        del state["config"][name]
+        save_checkpoint(trained, state)
+
+    forget("num_workers")
+    assert goes_on(trained, 64) == 0
+    for other in appo, ppo:  # another program's; one that cannot be told
+        said = refusal(other.PROGRAM, ["--quiet", "--resume", str(trained)], capsys)
         assert "--resume: expected a checkpoint of" in said
+        if other is appo:
+            forget("hidden")
 
 
-def test_what_a_checkpoint_cannot_go_on_with(tmp_path, capsys):
-    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)]) == 0
-    resume = ["--quiet", "--resume", str(tmp_path / "ppo-CartPole-v1-0" / "checkpoint.pt")]
+def test_what_a_checkpoint_cannot_go_on_with(trained, capsys):
     began = {
         "--num-envs": ("2", "4"),
         "--task": ("CartPole-v1", "Acrobot-v1"),
@@ -204,20 +209,20 @@ def test_what_a_checkpoint_cannot_go_on_with(tmp_path, capsys):
     }
     for option, (saved, other) in began.items():
         said = f"{option}: expected {saved} with --resume, as the training began, got {other or True}"
-        assert said in refusal(ppo.PROGRAM, [*resume, option, *([other] if other else [])], capsys)
+        given = [option, *([other] if other else [])]
+        assert said in refusal(ppo.PROGRAM, ["--resume", str(trained), *given], capsys)
 
 
 @pytest.mark.parametrize("program", ["ppo", "sac"])
 def test_another_learning_rate_counts_from_then_on(program, tmp_path):
-    main, arguments = (ppo.PROGRAM.main, PPO) if program == "ppo" else (sac.PROGRAM.main, SAC)
+    main, arguments, more = (ppo.PROGRAM.main, PPO, ["--no-anneal-learning-rate"])
+    if program == "sac":
+        main, arguments, more = (sac.PROGRAM.main, SAC, [])
     assert main([*arguments, "--output", str(tmp_path)]) == 0
     (path,) = tmp_path.glob("*/checkpoint.pt")
     before = torch.load(path)["update"]["optimizer"]["param_groups"][0]["lr"]
-    more = ["--learning-rate", "0.25", "--no-anneal-learning-rate"] if program == "ppo" else []
-    assert (
-        main([*SMALL, "--resume", str(path), "--total-frames", "64", *(more or ["--learning-rate", "0.25"])])
-        == 0
-    )
+    resume = [*SMALL, "--resume", str(path), "--total-frames", "64", "--learning-rate", "0.25"]
+    assert main([*resume, *more]) == 0
     assert torch.load(path)["update"]["optimizer"]["param_groups"][0]["lr"] == 0.25 != before
 
 
@@ -279,22 +284,10 @@ def test_a_logger_that_is_not_installed(missing, tmp_path, capsys):
         ((False, 10_000), [], ("no", 0)),  # on a machine with more processors than this one has
     ],
 )
-def test_a_resumed_training_computes_as_it_began(tmp_path, began, given, goes_on):
-    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)]) == 0
-    (path,) = tmp_path.glob("*/checkpoint.pt")
-    save_checkpoint(path, {**load_checkpoint(path), "compile": began[0], "threads": began[1]})
-    options, _ = ppo.PROGRAM.parse(["--resume", str(path), *given])
+def test_a_resumed_training_computes_as_it_began(trained, began, given, goes_on):
+    save_checkpoint(trained, {**load_checkpoint(trained), "compile": began[0], "threads": began[1]})
+    options, _ = ppo.PROGRAM.parse(["--resume", str(trained), *given])
     assert (options.compile, options.torch_threads) == goes_on
-
-
-def test_a_training_that_is_resumed_elsewhere_leaves_the_old_one_as_it_was(tmp_path):
-    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path / "old")]) == 0
-    (folder,) = (tmp_path / "old").iterdir()
-    before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    more = ["--total-frames", "64", "--evaluate", "0", "--output", str(tmp_path / "new")]
-    assert ppo.PROGRAM.main(["--quiet", "--resume", str(folder), *more]) == 0
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-    assert load_checkpoint(tmp_path / "new" / folder.name / "checkpoint.pt")["iteration"] == 4
 
 
 @pytest.mark.parametrize("program", [ppo, appo, impala, dqn, sac, self_play])

@@ -9,8 +9,7 @@ import pytest
 import torch
 from processes import run_program
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
 from torchrl_pool.examples import quickstart
 from torchrl_pool.examples.quickstart import Config, Result, main, plot, train

@@ -10,8 +10,7 @@ from torchrl.modules import set_recurrent_mode
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE, VTrace
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
 import torchrl_pool
 from torchrl_pool import PoolCollector, PoolEnv

@@ -20,8 +20,7 @@ from torchrl.modules import (
 from torchrl.objectives import DistributionalDQNLoss, DQNLoss, HardUpdate, SoftUpdate
 from torchrl.objectives import SACLoss as TorchRLsSACLoss
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
 from torchrl_pool.examples import dqn, sac
 from torchrl_pool.examples.replay import STORED
