@@ -345,7 +345,7 @@ class Run:
         path = results.save_video(pictures, results.frame_rate(self.config.task), self.folder / "video")
         print(path if is_whole else f"{path} (the beginning of an episode)")
         if self.curve.logger is not None:
-            results.log_video(self.curve.logger, pictures, self.frames)
+            results.log_video(self.curve.logger, pictures, path, self.frames)
 
     def close(self) -> None:
         """Ends threads, simulators and the logger."""

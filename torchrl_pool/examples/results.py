@@ -7,6 +7,7 @@ import importlib.util
 import json
 import math
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -24,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
-from torchrl.record.loggers import Logger, get_logger
+from torchrl.record.loggers import CSVLogger, Logger, get_logger
 from torchrl.record.loggers.mlflow import MLFlowLogger
 
 from torchrl_pool import EnvFailure
@@ -385,9 +386,12 @@ def open_logger(name: str, folder: Path) -> Logger:
         raise ValueError(f"--logger {name}: {first_line(error)}") from error
 
 
-def log_video(logger: Logger, pictures: NDArray[np.uint8], step: int) -> None:
-    """Hands a video over, which TorchRL encodes by what each library needs for it."""
+def log_video(logger: Logger, pictures: NDArray[np.uint8], path: Path, step: int) -> None:
+    """Hands a video over: TorchRL encodes it by what each library needs; into a folder its file is copied."""
     try:
+        if isinstance(logger, CSVLogger):
+            shutil.copyfile(path, Path(logger.experiment.log_dir, "videos", f"video_{step}{path.suffix}"))
+            return
         logger.log_video("video", torch.from_numpy(pictures).movedim(-1, -3).unsqueeze(0), step=step)
     except Exception as error:  # each library has its own
         warn(f"{type(logger).__name__} gets no video: {first_line(error)}")
