@@ -24,7 +24,8 @@ def table_of(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> None:
     """Prints :func:`table_of`; in a terminal the last column is as wide as there is room, at most."""
     before = sum(max(len(row[i]) + 2 for row in (header, *rows)) for i in range(len(header) - 1))
-    room = shutil.get_terminal_size().columns - before if sys.stdout.isatty() else 0
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    room = shutil.get_terminal_size().columns - before if is_terminal else 0
     for line in table_of(header, rows, numbers).splitlines():
         parts = textwrap.wrap(line[before:], room) if room >= 20 else [line[before:]]
         print(line[:before] + ("\n" + " " * before).join(parts))

@@ -200,16 +200,6 @@ def test_checks_change_nothing():
     assert_equal_batches(got, expected)
 
 
-def test_a_step_finds_them():
-    env = PoolEnv("CartPole-v1", N, run_type_checks=True)
-    root = env.reset()
-    _, root = env.step_and_maybe_reset(env.rand_action(root))
-    env.set_spec_lock_(False)
-    env.full_observation_spec["observation"] = Unbounded((N, 4), dtype=torch.float64)
-    with pytest.raises(TypeError, match="float"):
-        env.step_and_maybe_reset(env.rand_action(root))
-
-
 class Watching(Transform):
     """TorchRL runs it, and does nothing with it."""
 

@@ -20,7 +20,13 @@ def trajectory(env, steps=60):
 
 
 # Some change their models, draw at resets, or keep a world over all episodes.
-FAMILIES = ["dm_control/manipulator-insert_peg-v0", "ALE/Pong-v5", "BipedalWalker-v3", "LunarLander-v3"]
+FAMILIES = [
+    "Hopper-v5",
+    "dm_control/manipulator-insert_peg-v0",
+    "ALE/Pong-v5",
+    "BipedalWalker-v3",
+    "LunarLander-v3",
+]
 
 
 @pytest.mark.parametrize("task", [*list_tasks("classic"), *FAMILIES])

@@ -257,14 +257,3 @@ def test_info_keys_are_those_of_gym_env(task, make_pool):
         for key in keys:
             assert actual[key].shape == (1, *expected[key].shape), key
             assert actual[key].dtype is expected[key].dtype, key
-
-
-def test_threads_change_nothing(make_pool):
-    def play_with(num_threads):
-        torch.manual_seed(0)
-        pool = make_pool("Hopper-v5", 8, num_threads=num_threads, seed=4)
-        return pool.rollout(100, break_when_any_done=False)
-
-    expected = play_with(1)
-    for num_threads in (2, 5):
-        assert (play_with(num_threads) == expected).all()

@@ -160,7 +160,7 @@ class EnvOptions:
     # probability that a game repeats the last action (Atari)
     sticky_actions: Annotated[Share, OnlyFor("atari")] = 0.0
     all_actions: Kept[Annotated[bool, OnlyFor("atari")]] = False  # all 18 actions of the joystick
-    # worker processes of a pool, 0: none (gymnasium:ID); default: one for each processor
+    # worker processes of a pool, 0: none (gymnasium:ID); default: whichever is faster
     num_workers: Annotated[int | None, Limits(least=0), OnlyFor(GYMNASIUM)] = None
 
     # Not options, but what a program is like:
