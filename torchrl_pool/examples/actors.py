@@ -118,7 +118,8 @@ class Actors:
         """The next batch ``[all envs, T]``, for a learner with weights of that version."""
         start = time.perf_counter()
         batch = self._next(version)
-        if batch["action"].device != self.device:  # of an actor elsewhere, or from a checkpoint
+        first = next(iter(batch.values(True, True)))
+        if first.device != self.device:  # of an actor elsewhere, or from a checkpoint
             batch = batch.to(self.device)
         self.seconds += time.perf_counter() - start
         if ("next", "policy_version") in batch.keys(True):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from torchrl.objectives.value import VTrace
@@ -54,8 +54,8 @@ def train_one(config: Config, run: Run) -> Iterator[dict[str, float]]:
     learner = Learner(config, actor, critic, compile=run.compile)  # before actors copy: it moves the weights
     vtrace = VTrace(gamma=config.gamma, actor_network=actor, value_network=critic)
     scaling = ReturnScaling(config.num_envs, config.gamma)
-    how: dict[str, Any] = {"double_buffered": config.double_buffered, "device": run.device}
-    make = partial(make_actor, make_networks, config, **how)
+    buffered, device = config.double_buffered, run.device
+    make = partial(make_actor, make_networks, config, double_buffered=buffered, device=device)
     rollout = env.batch_size[0] * config.steps // config.refreshes
     collecting = [make(number, rollout, None if number else env) for number in range(config.actors)]
     actors = Threaded(collecting, actor, config.max_lag, refreshes=config.refreshes)

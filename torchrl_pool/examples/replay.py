@@ -207,7 +207,7 @@ class Priorities:
         device: of the transitions.
     """
 
-    def __init__(self, capacity: int, alpha: float, device: torch.device) -> None:
+    def __init__(self, capacity: int, alpha: float, device: torch.device | None = None) -> None:
         self.values = torch.zeros(capacity, device=device)
         self.alpha = alpha
 
