@@ -19,7 +19,7 @@ import pytest
 from launched import eventually, open_files
 
 from torchrl_pool import PoolEnv
-from torchrl_pool._workers import launching, preloading
+from torchrl_pool._workers import guard, launching, preloading
 from torchrl_pool._workers.launching import Launcher
 from torchrl_pool._workers.zygote import ONE_THREAD
 
@@ -268,6 +268,24 @@ def test_plain_pools_share_one_zygote_whatever_the_environment(monkeypatch):
     monkeypatch.setenv("ANYTHING", "else")
     assert asked_of_new(lambda: 1, "os.environ['ANYTHING']")[-1] == ["else"]
     assert launching._zygote is zygote
+
+
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_a_process_that_cannot_be_forked_is_told_to_whoever_waits(monkeypatch, is_waited_for):
+    reading, writing = os.pipe()
+    if not is_waited_for:
+        os.close(reading)
+
+    def full():
+        raise BlockingIOError("the machine is full")
+
+    monkeypatch.setattr(os, "fork", full)
+    guard.fork_guarded(lambda: None, writing)
+    monkeypatch.undo()
+    os.close(writing)
+    if is_waited_for:
+        assert os.read(reading, 100) == b"BlockingIOError: the machine is full"
+        os.close(reading)
 
 
 def test_known_packages_may_wait_for_programs_as_they_are_imported(package):
