@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import importlib.util
 import io
 import os
 import resource
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from functools import partial
 from pathlib import Path
 
@@ -188,6 +190,11 @@ def test_output_goes_where_the_pool_process_writes_now(capfd):
     assert capfd.readouterr().out == "from the worker\n"
 
 
+def make_known(monkeypatch, name):
+    monkeypatch.setitem(preloading._SLOW, name, {name: (name,)})
+    monkeypatch.setattr(preloading, "_PACKAGES", (*preloading._PACKAGES, name))
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """Writes a package that stands in for one which takes long to import."""
@@ -196,7 +203,8 @@ def package(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(folder)
 
     def write(body, name="takes_long", is_known=True):
-        monkeypatch.setitem(preloading._SLOW, name, (name,)) if is_known else None
+        if is_known:
+            make_known(monkeypatch, name)
         monkeypatch.delitem(sys.modules, name, raising=False)
         (folder / f"{name}.py").write_text("import os\ndef make():\n    return here\n")
         module = importlib.import_module(name)
@@ -234,9 +242,7 @@ def test_all_else_is_imported_by_each_worker(package, tmp_path, monkeypatch, whe
     other = package("", "not_known", is_known=False)
     if where == "own":
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setitem(
-            preloading._SLOW, "not_known", ("not_known",)
-        )  # it has the name of a known package
+        make_known(monkeypatch, "not_known")  # it has the name of a known package
         (tmp_path / "site-packages/not_known.py").rename(tmp_path / "not_known.py")
         monkeypatch.delitem(sys.modules, "not_known")
         import not_known as other
@@ -268,6 +274,65 @@ def test_plain_pools_share_one_zygote_whatever_the_environment(monkeypatch):
     monkeypatch.setenv("ANYTHING", "else")
     assert asked_of_new(lambda: 1, "os.environ['ANYTHING']")[-1] == ["else"]
     assert launching._zygote is zygote
+
+
+def test_threads_of_libraries_are_as_many_as_the_user_has_set(monkeypatch):
+    """They are counted as a library is loaded, before workers are forked."""
+
+    def threads():
+        import torch
+
+        return torch.get_num_threads()
+
+    assert asked_of_new(threads, "factories()")[-1] == [1]
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(name, "2")
+    assert asked_of_new(threads, "factories()")[-1] == [2]
+
+
+@pytest.mark.parametrize("name", ["gymnasium", "stable_baselines3"])
+def test_a_package_of_the_users_own_is_not_taken_from_elsewhere(tmp_path, monkeypatch, name):
+    """Though this program has loaded the installed one, or none."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for module in [one for one in sys.modules if one.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, module)
+
+    def where():
+        return importlib.import_module(name).__file__
+
+    assert asked_of_new(where, "factories()")[-1] == [str(tmp_path / name / "__init__.py")]
+
+
+def test_what_cannot_be_looked_into_is_left_alone(tmp_path, monkeypatch):
+    """A module that is switched off, and one that would be loaded by a look."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "lazy.py").write_text("raise AssertionError('it was loaded')\n")
+    spec = importlib.util.find_spec("lazy")
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    lazy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lazy)
+    monkeypatch.setitem(sys.modules, "switched_off", None)
+    monkeypatch.setitem(sys.modules, "mine", types.ModuleType("mine"))
+    sys.modules["mine"].lazy = lazy
+    assert preloading.needed_by({"switched_off", "mine", "lazy"}) == []
+
+
+def test_programs_of_envs_end_though_the_zygote_is_not_needed_any_more(monkeypatch):
+    worker, _ = asked_of_new(lambda: 1, "os.posix_spawn('/bin/sleep', ['sleep', '4321'], {})")
+    (program,) = [pid for pid in descendants() if b"4321" in command_of(pid)]
+    monkeypatch.setattr(launching, "_zygote", None)  # as where another pool has another environment
+    worker.kill()
+    worker.close()
+    del worker
+    eventually(lambda: b"4321" not in command_of(program))
+
+
+def command_of(pid):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 @pytest.mark.parametrize("is_waited_for", [True, False])
@@ -334,12 +399,21 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
+class Log:
+    """What programs put in the terminal's place."""
+
+    getvalue = str
+
+    def write(self, text):
+        raise AssertionError("it was written to")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False, None])
 def test_a_terminal_is_told_what_is_waited_for(package, monkeypatch, tmp_path, is_terminal):
     known = package("import time; time.sleep(0.3)")
     launching._end_zygote()
     monkeypatch.setattr(launching, "TELLING_SECONDS", 0.05)
-    shown = Terminal() if is_terminal else io.StringIO()
+    shown = {True: Terminal, False: io.StringIO, None: Log}[is_terminal]()
     monkeypatch.setattr(sys, "stderr", shown)
 
     def slow():
@@ -501,7 +575,8 @@ def test_a_zygote_that_does_not_answer_is_given_up(launcher, monkeypatch, how):
     assert old.poll() is None
     worker.close()
     del worker
-    assert old.wait(20) == -signal.SIGKILL
+    launching._end_zygote()  # as at the end of the program
+    assert old.returncode == -signal.SIGKILL
 
 
 def test_an_import_that_hangs_is_interrupted(tmp_path, monkeypatch):

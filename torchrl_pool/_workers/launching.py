@@ -12,20 +12,22 @@ import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from multiprocessing import get_start_method, process, resource_tracker, util
 from typing import Any, NamedTuple, TypeAlias
 
 from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready, memory_with, tells_of_an_end
 from torchrl_pool._workers.pickling import dump
-from torchrl_pool._workers.preloading import folders, needed_by, needed_by_all
+from torchrl_pool._workers.preloading import folders, known_packages, needed_by, needed_by_all
 from torchrl_pool._workers.zygote import ONE_THREAD, Answer, Launch, Setup
 
 Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
 
 #: Seconds within which a process must have started, with all imports; or must have unpickled the factories.
 STARTING_SECONDS = 600.0
+#: Workers that are asked for at a time: the system limits descriptors that are under way, of all of a user.
+MOST_AT_ONCE = 16
 #: Seconds of waiting after which a line on the terminal says what for.
 TELLING_SECONDS = 2.0
 #: Seconds that a process has to end by itself, before it is killed.
@@ -198,13 +200,18 @@ class Launcher:
             raise RuntimeError("What starts workers is closed, or belongs to another process.")
         workers: list[ChildProcess] = []
         try:
-            for _ in fds:
-                workers.append(self._begun())
-            tell_of_waiting(workers[0].channel, f"the import of {', '.join(['gymnasium', *self._modules])}")
-            for worker, own in zip(workers, fds, strict=True):
-                worker.wait_until_started()
-                number = next(process._process_counter)  # type: ignore[attr-defined]
-                self._set_up(worker, Launch(target, arguments, number), own)
+            while len(workers) < len(fds):  # the first one by itself: it may wait for imports
+                first, count = len(workers), MOST_AT_ONCE if workers else 1
+                asked_for = fds[first : first + count]
+                for _ in asked_for:
+                    workers.append(self._begun())
+                if first == 0:
+                    imports = ", ".join(["gymnasium", *self._modules])
+                    tell_of_waiting(workers[0].channel, f"the import of {imports}")
+                for worker, own in zip(workers[first:], asked_for, strict=True):
+                    worker.wait_until_started()
+                    number = next(process._process_counter)  # type: ignore[attr-defined]
+                    self._set_up(worker, Launch(target, arguments, number), own)
         except BaseException:  # an interrupt, too: the zygote may hang in an import
             self._give_up_zygote()
             for worker in workers:
@@ -229,7 +236,9 @@ class Launcher:
             return ChildProcess(channel, status, zygote)
 
     def _set_up(self, worker: ChildProcess, launch: Launch, fds: Sequence[int]) -> None:
-        memory, *others = self._fds
+        if not (own := self._fds):  # another thread has closed it
+            raise RuntimeError("What starts workers is closed.")
+        memory, *others = own
         tracker = resource_tracker.getfd()  # what keeps account of shared memory is one for all
         assert tracker is not None
         me = os.pidfd_open(os.getpid())
@@ -274,6 +283,9 @@ class Launcher:
 class _Surroundings(NamedTuple):
     """What imports may depend on."""
 
+    preloaded: list[str]  # for all
+    threads: dict[str, str]  # that libraries start as they are loaded
+    packages: list[str]  # that lie where installed ones do
     path: list[str]
     environment: dict[str, str]
 
@@ -281,7 +293,12 @@ class _Surroundings(NamedTuple):
     def of_now(cls) -> _Surroundings:
         # Pytest sets one for each test, which no import reads.
         lasting = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-        return cls(folders(), lasting)
+        threads = {name: os.environ.get(name, one) for name, one in ONE_THREAD.items()}
+        return cls(needed_by_all(), threads, known_packages(), folders(), lasting)
+
+    def matters(self, others: _Surroundings, modules: Collection[str]) -> bool:
+        """Whether anything is different that these modules, or those for all, may depend on."""
+        return self[:2] != others[:2] or (bool(modules) and self != others)
 
 
 class _Zygote:
@@ -290,6 +307,8 @@ class _Zygote:
     def __init__(self, surroundings: _Surroundings) -> None:
         self._surroundings = surroundings
         self._modules: set[str] = set()  # that it was asked to import
+        _left[:] = [process for process in _left if process.poll() is None]
+        self.process: subprocess.Popen[bytes] | None = None
         self.line, theirs = Line.pair()
         _zygotes.add(self)
         with contextlib.closing(theirs):
@@ -300,17 +319,17 @@ class _Zygote:
                     *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
                     "-c",
                     _BOOT,
-                    json.dumps([theirs.fileno(), surroundings.path, needed_by_all()]),
+                    json.dumps([theirs.fileno(), surroundings.path, surroundings.preloaded]),
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=surroundings.environment | ONE_THREAD,
+                env=ONE_THREAD | surroundings.environment,
             )
 
     def suits(self, surroundings: _Surroundings, modules: Sequence[str]) -> bool:
         """Whether a worker that is forked from it has nothing that it would import otherwise."""
-        is_same = surroundings == self._surroundings or not (modules or self._modules)
-        return is_same and not self.line.is_left()
+        matters = surroundings.matters(self._surroundings, [*modules, *self._modules])
+        return not matters and not self.line.is_left()
 
     def ask(self, modules: Sequence[str], fds: Sequence[int]) -> None:
         """Has it import these and fork a process, which gets the descriptors."""
@@ -318,30 +337,31 @@ class _Zygote:
         self.line.send(modules, fds)
 
     def close(self) -> None:
+        """Nobody asks it any more: it ends as soon as its guards have ended what workers had started."""
         self.line.close()
-        try:
-            self.process.wait(ENDING_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        if self.process is not None:
+            _left.append(self.process)
+            self.process = None
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
-            self.line.close()
-            self.process.kill()  # it may hang, and has no workers any more
-            self.process.wait()
+            self.close()
 
 
 _lock = fork_aware_lock()
 _zygote: _Zygote | None = None
 _zygotes: weakref.WeakSet[_Zygote] = weakref.WeakSet()
+_left: list[subprocess.Popen[bytes]] = []  # of zygotes that are about to end
 _held: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
 def tell_of_waiting(line: Line, what: str) -> None:
     """Says on the terminal what is waited for, where that takes long."""
-    if not line.poll(TELLING_SECONDS) and sys.stderr is not None and sys.stderr.isatty():
-        print(f"torchrl_pool: waiting for {what} …", file=sys.stderr, flush=True)
+    if line.poll(TELLING_SECONDS):
+        return
+    with contextlib.suppress(Exception):  # programs put all kinds of objects there
+        if sys.stderr.isatty():
+            print(f"torchrl_pool: waiting for {what} …", file=sys.stderr, flush=True)
 
 
 def _of_a_child() -> dict[str, Any]:
@@ -389,14 +409,23 @@ def _end_zygote() -> None:
         for zygote in list(_zygotes):
             zygote.close()
         _zygote = None
+    for left in _left:
+        try:
+            left.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:  # it hangs in an import
+            left.kill()
+            left.wait()
+    _left.clear()
 
 
 def _forget() -> None:
     """In a forked child: what was started is the parent's, whose end the other side must be able to see."""
     global _zygote
     for zygote in list(_zygotes):
-        zygote.line.close()
-        zygote.process.returncode = 0  # not this process's to wait for
+        zygote.close()
+    for left in _left:
+        left.returncode = 0  # not this process's to wait for
+    _left.clear()
     _zygote = None
     for held in list(_held):
         held.close()
