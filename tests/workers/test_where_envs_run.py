@@ -1,6 +1,9 @@
 """Where Python envs run by default, which a trial decides, and what the trial leaves behind: nothing."""
 
 import os
+import signal
+import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -9,12 +12,14 @@ import numpy as np
 import pytest
 import torch
 from python_envs import Sampled, Scripted
+from stable_baselines3.common.monitor import Monitor
 from torchrl.envs import GymEnv, SerialEnv, TransformedEnv
 from torchrl.envs.transforms import RewardSum
 
 from torchrl_pool import EnvFailure, PoolEnv, explain
-from torchrl_pool._workers import worker_set
+from torchrl_pool._workers import probe, worker_set
 from torchrl_pool._workers.placement import fastest_placement, placement_asked_for
+from torchrl_pool._workers.worker_set import WorkerSet
 
 MICROSECOND = 1e-6
 
@@ -77,15 +82,15 @@ def test_what_is_asked_for_is_done(asked, expected):
 
 @pytest.fixture
 def cost(monkeypatch):
-    """Sets what a trial is believed to have found, on two processors; and keeps what it did find."""
-    found = []
+    """Sets what trials are believed to have found, on two processors; and keeps what they did find."""
+    found, tried = [], WorkerSet._tried
 
     def believe(seconds):
-        def choose(num_envs, num_processors, step_seconds):
-            found.append(step_seconds)
-            return fastest_placement(num_envs, 2, seconds)
+        def believed(self):
+            found.append(tried(self))
+            return seconds
 
-        monkeypatch.setattr(worker_set, "fastest_placement", choose)
+        monkeypatch.setattr(WorkerSet, "_tried", believed)
         return found
 
     monkeypatch.setattr("torchrl_pool._core.available_cpus", lambda: 2)
@@ -119,7 +124,7 @@ def test_a_trial_is_made_with_an_env_more(tmp_path, cost, seconds, here):
     np.random.seed(0)
     with PoolEnv(partial(Noted, path), 4, seed=None) as pool:
         (tried, *_), *_ = notes = [line.split() for line in path.read_text().splitlines()]
-        assert [what for pid, what in notes if pid == tried and what != "reset"] == ["made", "closed"]
+        assert [what for pid, what in notes if pid == tried] == ["made", "reset", "closed"]
         assert isinstance(found[0], float)
         root = pool.reset(seed=0)
         notes = [line.split() for line in path.read_text().splitlines() if not line.startswith(f"{tried} ")]
@@ -143,10 +148,11 @@ def test_who_asks_for_workers_has_them_without_a_trial(tmp_path, cost, options):
 
 
 @pytest.mark.parametrize("event", ["raise", "exit", "crash", "interrupt", 1_000.0], ids=str)
-def test_an_env_that_fails_in_its_trial_runs_in_workers(cost, monkeypatch, event):
+@pytest.mark.parametrize("step", [0, 3], ids=["reset", "step"])
+def test_an_env_that_fails_in_its_trial_runs_in_workers(cost, monkeypatch, step, event):
     monkeypatch.setattr(worker_set, "TRYING_SECONDS", 1.0 if event == 1_000.0 else 60.0)
     found = cost(None)
-    with PoolEnv(partial(Scripted, {3: event}), 2) as pool:
+    with PoolEnv(partial(Scripted, {step: event}), 2) as pool:
         assert found == [None]
         assert pool.placement.num_workers == 2
         root = pool.reset(options={"script": {1: "raise"}})
@@ -169,11 +175,122 @@ def test_the_choice_changes_no_number(cost, seconds):
         reference.close()
 
 
-def test_torchrls_envs_are_not_tried(cost):
-    found = cost(None)
-    with PoolEnv(partial(GymEnv, "CartPole-v1"), 2) as pool:
-        assert found == [None]
+def noted_env(path):
+    with path.open("a") as file:
+        print("made", file=file)
+    return GymEnv("CartPole-v1")
+
+
+def test_torchrls_envs_are_not_tried(tmp_path, cost):
+    """Nor is one more made."""
+    found, path = cost(1e-6), tmp_path / "notes"
+    with PoolEnv(partial(noted_env, path), 2) as pool:
         assert pool.placement.num_workers == 2
+        pool.reset()
+    assert found == []
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_envs_that_take_long_to_be_made_are_made_at_the_same_time(tmp_path, cost, monkeypatch):
+    monkeypatch.setattr(worker_set, "MAKING_SECONDS", 0.0)
+    found, path = cost(1e-6), tmp_path / "notes"
+    with PoolEnv(partial(Noted, path), 2) as pool:
+        assert "to make them one after another" in str(pool.placement)
+        pool.reset()
+        notes = [line.split() for line in path.read_text().splitlines()]
+    assert found == []
+    assert sorted(what for _, what in notes) == ["made", "made", "reset", "reset"]
+    assert len({pid for pid, _ in notes}) == 2
+
+
+class Illegal(Noted):
+    def step(self, action):
+        raise ValueError("illegal move")
+
+
+def test_an_env_whose_trial_fails_is_closed(tmp_path, cost):
+    cost(None)
+    path = tmp_path / "notes"
+    with PoolEnv(partial(Illegal, path), 2) as pool:
+        pool.reset()
+    notes = [line.split()[1] for line in path.read_text().splitlines()]
+    assert notes.count("made") == notes.count("closed") == 3
+
+
+class Drawn(Sampled):
+    """Draws a number as it is made, from a stream that all envs share."""
+
+    def __init__(self):
+        super().__init__()
+        self.number = np.random.random()
+
+
+def test_envs_are_made_in_order(cost):
+    cost(1e-6)
+    np.random.seed(0)
+    expected = list(np.random.random(4))
+    np.random.seed(0)
+    with PoolEnv([lambda: Drawn() for _ in range(4)], 4) as pool:
+        assert pool.get_attr("number") == expected
+
+
+def test_envs_are_described_where_they_live(cost):
+    """In this process they may be others than in the trial's, as a program has set a module's variables."""
+    cost(1e-6)
+    here = os.getpid()
+
+    def make():
+        return Sampled(gymnasium.spaces.Box(-1, 1, (7 if os.getpid() == here else 3,)))
+
+    with PoolEnv(make, 2) as pool:
+        assert pool.reset()["observation"].shape == (2, 7)
+
+
+class Stuck(Sampled):
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def step(self, action):
+        self.path.touch()
+        time.sleep(1_000)
+
+
+def test_an_interrupted_trial_ends_at_once(tmp_path, cost, monkeypatch):
+    monkeypatch.setattr(worker_set, "TRYING_SECONDS", 1_000.0)
+    cost(1e-6)
+    path, start = tmp_path / "step", []
+
+    def interrupt():
+        while not path.exists():
+            time.sleep(0.01)
+        start.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        PoolEnv(partial(Stuck, path), 2)
+    assert time.monotonic() - start[0] < 5.0
+    thread.join()
+
+
+class Slow(Sampled):
+    """Its resets and its first step are, its others are not."""
+
+    def reset(self, *, seed=None, options=None):
+        time.sleep(0.1)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        time.sleep(0.1 * (self.steps == 0))
+        return super().step(action)
+
+
+@pytest.mark.parametrize(("episode", "least", "most"), [(10, 0.01, 0.02), (10**9, 0.0, 0.01)])
+def test_a_trial_counts_resets_and_not_the_first_step(monkeypatch, episode, least, most):
+    monkeypatch.setattr(probe, "TIMED_SECONDS", 1.0)
+    assert least < probe.seconds_per_step(Slow(episode=episode)) < most
 
 
 def test_explain_says_where_envs_run(cost):
@@ -188,27 +305,59 @@ def test_explain_says_where_envs_run(cost):
 
 
 class Recorder(gymnasium.Wrapper):
-    """Writes a file once it is closed, if it has seen anything."""
+    """Writes a file once it is closed."""
 
     def __init__(self, env, path):
         super().__init__(env)
-        self.path, self.frames = path, []
-
-    def step(self, action):
-        self.frames.append(action)
-        return super().step(action)
+        self.path = path
 
     def close(self):
-        if self.frames:
-            self.path.touch()
+        self.path.touch()
         super().close()
 
 
-def test_wrappers_forget_the_trial(tmp_path, cost):
-    """And what they would write of it, such as a video of the first episode."""
-    cost(1e-6)
-    path = tmp_path / "video"
-    with PoolEnv(lambda: Recorder(gymnasium.make("CartPole-v1"), path), 2) as pool:
-        assert not path.exists()
-        pool.rollout(2)
-    assert path.exists()
+class RecordVideo(gymnasium.Wrapper):
+    """Stands for Gymnasium's, which needs further packages."""
+
+    def __init__(self, env, video_folder):
+        super().__init__(env)
+        self.video_folder = str(video_folder)
+
+
+def appending(env, path):
+    return Monitor(env, str(path), override_existing=False)
+
+
+@pytest.mark.parametrize("wrap", [appending, RecordVideo, Recorder])
+def test_who_writes_files_is_not_tried(tmp_path, cost, wrap):
+    """Nor is one more made, which would write them, too."""
+    found = cost(1e-6)
+    with PoolEnv(lambda: wrap(Noted(tmp_path / "notes"), tmp_path / "file"), 2) as pool:
+        assert pool.placement.num_workers == 2
+        pool.reset()
+        assert (tmp_path / "notes").read_text().count("made") == 2
+    assert found == []
+
+
+class Copied:
+    """Writes a file where it is copied."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __deepcopy__(self, memo):
+        self.path.touch()
+        return self
+
+
+class Large(gymnasium.Wrapper):
+    def __init__(self, env, path):
+        super().__init__(env)
+        self.data = Copied(path)
+
+
+def test_a_trial_copies_nothing(tmp_path, cost):
+    found, path = cost(1e-6), tmp_path / "copied"
+    with PoolEnv(lambda: Large(Sampled(), path), 2):
+        assert len(found) == 1
+    assert not path.exists()

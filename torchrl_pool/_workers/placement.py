@@ -11,6 +11,8 @@ WAKING_SECONDS = 50e-6
 ASKING_SECONDS = 3e-6
 #: Envs leave this process for a vector step that is expected to take this much less.
 MUCH_LESS = 0.8
+#: Envs that would take longer to be made, one after another, are made in workers.
+MAKING_SECONDS = 4.0
 
 
 @dataclass(frozen=True)

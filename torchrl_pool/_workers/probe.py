@@ -19,8 +19,8 @@ Info: TypeAlias = Mapping[str, Any]
 
 MOST_STEPS, MOST_SECONDS = 1_000, 10.0
 """How long infos are looked for that have not been there yet, unless the episode ends before."""
-MOST_TIMED_STEPS, MOST_TIMED_SECONDS = 100, 0.05
-"""How many steps are timed, and how long."""
+TIMED_SECONDS = 0.05
+"""How long steps are timed, unless the episode ends before."""
 # What those tell who watch an env's episodes.
 _STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}
 
@@ -60,27 +60,24 @@ def begun(returned: Any) -> tuple[Any, Info]:
 
 
 def seconds_per_step(env: gymnasium.Env[Any, Any]) -> float:
-    """How long a step takes, and its share of the resets in between, by a trial with random actions.
+    """How long a step takes, and its share of the reset, by a trial with random actions in one episode.
 
-    Medians: the first steps may load something, and other programs may interrupt one. Wrappers have forgotten
-    the trial afterwards.
+    A median, without the first step: that may load something, and other programs may interrupt one. An
+    episode that is not over when the time is counts as if it were.
     """
+    start = time.perf_counter()
+    observation, info = begun(env.reset())
+    end = time.perf_counter() + TIMED_SECONDS
+    reset = end - TIMED_SECONDS - start
     steps: list[float] = []
-    resets: list[float] = []
-    with _wrappers_forget(env):
-        end = time.perf_counter() + MOST_TIMED_SECONDS
-        observation, info = begun(env.reset())
-        while not steps or (len(steps) < MOST_TIMED_STEPS and time.perf_counter() < end):
-            action = _action(env, observation, info)
-            start = time.perf_counter()
-            observation, _, terminated, truncated, info = env.step(action)
-            steps.append(time.perf_counter() - start)
-            if terminated or truncated:
-                start = time.perf_counter()
-                observation, info = begun(env.reset())
-                resets.append(time.perf_counter() - start)
-    per_reset = statistics.median(resets) if resets else 0.0
-    return statistics.median(steps) + per_reset * len(resets) / len(steps)
+    has_ended = False
+    while not has_ended and (len(steps) < 2 or time.perf_counter() < end):
+        action = _action(env, observation, info)
+        start = time.perf_counter()
+        observation, _, terminated, truncated, info = env.step(action)
+        steps.append(time.perf_counter() - start)
+        has_ended = bool(terminated or truncated)
+    return statistics.median(steps[1:] or steps) + reset / len(steps)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ from torchrl_pool._workers.wrappers import (
     kind_of_env,
     look_up,
     picture,
+    records,
     set_attribute,
     show_limit,
 )
@@ -86,6 +87,8 @@ class Description:
         sets_state: whether its ``reset(set_state=True)`` begins from these.
         specs: a TorchRL env's, pickled; ``None`` for other envs.
         group_map: a multi-agent env's, if it has one.
+        may_be_tried: whether a trial may tell how long its steps take: not those of TorchRL and PettingZoo,
+            whose steps take long anyway, nor where a wrapper records what it sees in files.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Description:
     sets_state: bool
     specs: bytes | None
     group_map: dict[str, list[str]] | None
+    may_be_tried: bool
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Worker:
         self._unset: set[int] = set()  # made, in the place of lost envs too, and not yet set
         # Of each env, what resets are given, by the numbers that those resets name.
         self._given: dict[int, dict[int, tuple[Any, Any, bool | None]]] = {}
-        self._told: dict[int, Sequence[Entry]] = {}  # rewards and infos, by the id of what makes such envs
+        self._told: Sequence[Entry] | None = None  # rewards and infos, which the first env knows for all
         self._attachment: Attachment
         self._port: _core.WorkerPort
         self._actions: list[np.ndarray[Any, Any]]
@@ -182,26 +186,24 @@ class Worker:
             sets_state,
             adapter.specs,
             group_map(adapter.env),
+            is_from("gymnasium", "Env", adapter.env) and not records(adapter.env),
         )
 
-    def seconds_per_step(self, env: int) -> float | None:
-        """How long a step of this env takes, which is none of the pool's; ``None``: nobody has tried.
-
-        Those of TorchRL and PettingZoo are not tried: their steps take long anyway.
-        """
-        made = self._made(env).env
-        if not is_from("gymnasium", "Env", made):
-            return None
+    def seconds_per_step(self, env: int) -> float:
+        """How long a step of this env of Gymnasium takes, which is closed then: it is none of the pool's."""
         from torchrl_pool._workers.probe import seconds_per_step
 
-        return seconds_per_step(made)
+        try:
+            return seconds_per_step(self._made(env).env)
+        finally:
+            self.close()
 
     def differing(self, envs: Sequence[int], first: Description) -> list[Description | None]:
         """Makes these envs, and describes those whose bounds are not the first env's.
 
         One that cannot be made, or does not fit, is left out: it says so once it is created for the pool.
         """
-        self._told[id(self._factory(0))] = _told(first.entries)
+        self._told = _told(first.entries)
         return [self._differing(env, first) for env in envs]
 
     def _differing(self, env: int, first: Description) -> Description | None:
@@ -216,7 +218,7 @@ class Worker:
     def attach(self, attachment: Attachment, arena: _core.Arena) -> None:
         """Joins a pool."""
         self._attachment = attachment
-        self._told[id(self._factory(0))] = _told(self._entries)
+        self._told = _told(self._entries)
         self._port = _core.WorkerPort(
             arena=arena,
             worker=attachment.worker,
@@ -253,11 +255,10 @@ class Worker:
             options = self._info_options
             if options.max_episode_steps:
                 show_limit(made, options.max_episode_steps)
-            told = self._told.get(id(factory))
-            adapter = adapt(made, options.keys, told, options.own_names)
+            adapter = adapt(made, options.keys, self._told, options.own_names)
             if self._channel is not None:
                 adapter.tell_info = partial(self._tell_info, env)
-            self._told.setdefault(id(factory), _told(adapter.entries))
+            self._told = _told(adapter.entries) if self._told is None else self._told
             self._adapters[env] = adapter
             self._env_of[id(within)] = env
             self._unset.add(env)

@@ -9,6 +9,7 @@ import pickle
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from torchrl_pool import _core
@@ -18,7 +19,7 @@ from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, Shared
 from torchrl_pool._workers.launching import ChildProcess, Factories, Launcher, tell_of_waiting
 from torchrl_pool._workers.lines import tells_of_an_end
 from torchrl_pool._workers.pickling import dumps
-from torchrl_pool._workers.placement import Placement, fastest_placement
+from torchrl_pool._workers.placement import MAKING_SECONDS, Placement, fastest_placement
 from torchrl_pool._workers.worker import (
     LOST,
     Attachment,
@@ -35,8 +36,8 @@ CLOSING_SECONDS = 10.0
 RETURNING_SECONDS = 1.0
 #: Seconds that a worker whose envs are closed has to end by itself, before it is killed.
 LEAVING_SECONDS = 1.0
-#: Seconds that an env is tried for, at most.
-TRYING_SECONDS = 10.0
+#: Seconds that a trial of an env may take.
+TRYING_SECONDS = 2.0
 
 
 class WorkerSet:
@@ -51,8 +52,8 @@ class WorkerSet:
         num_envs: number of envs, which the processes share as equally as can be; this one, which has other
             work besides, takes none of the rest.
         placement: where they are; this process is the last of the workers. ``None``: where they are fastest,
-            as a trial says. An env more is made for it, in a process of its own, stepped and thrown away: the
-            pool's own envs make no step that nobody has asked for.
+            as a trial says. An env more is made for it, in a process of its own, stepped, closed and thrown
+            away, with all that it has told.
         options: which infos the pool returns.
         respawns: whether a worker that has ended is replaced in the midst of a call.
         step_timeout: seconds that a further callable may take to make its env; ``None``: as long as it takes.
@@ -87,41 +88,59 @@ class WorkerSet:
         self._memory = -1
         self._info_memory: list[int] = []  # of each process
         self._arena: _core.Arena | None = None
+        self._making_seconds = 0.0  # of env 0, in a worker
+        self.placement: Placement
         try:
-            first = None
             if placement is None:
-                first, seconds = self._tried()
-                placement = fastest_placement(num_envs, _core.available_cpus(), seconds)
-            self._place(num_envs, placement)
-            self._begin()
-            self.descriptions = self._describe(first or self._first_description(), num_envs, step_timeout)
+                first = self._where_fastest(num_envs, _core.available_cpus())
+            else:
+                first = self._placed(num_envs, placement)
+            self.descriptions = self._describe(first, num_envs, step_timeout)
         except BaseException:
             self.close()
             raise
         self.entries = self.entries_of(self.descriptions[0])
 
-    def _tried(self) -> tuple[Description, float | None]:
-        """What one more env says of itself, and how long its steps take; ``None``: it did not say."""
-        self._place(1, Placement(1, False, "it is to be tried"))
-        self._begin()
-        first = self._first_description()
+    def _where_fastest(self, num_envs: int, num_processors: int) -> Description:
+        """What env 0 says of itself, where it is to live.
+
+        All begins as if all were to live in workers. Where a trial is not to be, it goes on so.
+        """
+        first = self._placed(num_envs, fastest_placement(num_envs, num_processors, None))
+        if not first.may_be_tried:
+            return first
+        if (making := num_envs * self._making_seconds) > MAKING_SECONDS:
+            why = f"it would take about {making:.2g} s to make them one after another"
+            self.placement = replace(self.placement, why=why)
+            return first
+        return self._placed(num_envs, fastest_placement(num_envs, num_processors, self._tried()))
+
+    def _tried(self) -> float | None:
+        """How long a step of env 0 takes, which ends with its worker; ``None``: it did not say."""
         seconds: float | None = None
-        with contextlib.suppress(RequestFailure):  # its steps fail, and may not in the pool
+        has_answered = False
+        try:
             self._send(0, "seconds_per_step", (0,))
             seconds = self._result(0, -1, time.monotonic() + TRYING_SECONDS)
-        if seconds is None:
-            self._workers[0].kill()  # it may be in that step still
-        with contextlib.suppress(RequestFailure):
-            self.close()
-        return first, seconds
+            has_answered = seconds is not None
+        except RequestFailure:  # its steps fail, and may not in the pool
+            has_answered = True
+        finally:
+            if not has_answered:  # it may be in that step still
+                self._end()
+        self.close()
+        return seconds
 
-    def _place(self, num_envs: int, placement: Placement) -> None:
+    def _placed(self, num_envs: int, placement: Placement) -> Description:
+        """What env 0 says of itself, where this has it live."""
         self.placement = placement
         self.has_local, self._num_processes = placement.caller_steps, placement.num_workers
         count = self._num_processes + self.has_local
         self.first_env = _first_envs(num_envs, self._num_processes, self.has_local)
         self._numbers = [0] * count  # of the last question to each worker
         self._locks = [fork_aware_lock() for _ in range(count)]
+        self._begin()
+        return self._first_description()
 
     def _begin(self) -> None:
         """As far as env 0 needs it."""
@@ -143,8 +162,11 @@ class WorkerSet:
         """What env 0 says of itself, which may take long to be made."""
         if not self._is_local(0):
             self._send(0, "describe", (0,))
+            start = time.monotonic()
             tell_of_waiting(self._workers[0].channel, "the first environment to be made")
-            return cast(Description, self._result(0, -1))
+            first = cast(Description, self._result(0, -1))
+            self._making_seconds = time.monotonic() - start
+            return first
         return cast(Description, self.ask(0, "describe", 0))
 
     def _describe(self, first: Description, num_envs: int, step_timeout: float | None) -> list[Description]:

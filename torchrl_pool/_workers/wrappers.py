@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import io
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -34,6 +36,16 @@ def watcher_of(env: Any) -> Any:
         if is_watcher and getattr(wrapper, "_stats_key", "episode") == "episode":
             found = wrapper
     return found
+
+
+def records(env: Any) -> bool:
+    """Whether a wrapper writes what it sees to files: it is known to, or has a path or an open file."""
+    return any(
+        getattr(wrapper, "results_writer", None) is not None  # of Stable-Baselines3's Monitor
+        or any(kind.__name__ == "RecordVideo" for kind in type(wrapper).__mro__)
+        or any(isinstance(value, os.PathLike | io.IOBase) for value in vars(wrapper).values())
+        for wrapper in wrappers(env)
+    )
 
 
 def show_limit(env: Any, max_episode_steps: int) -> None:
