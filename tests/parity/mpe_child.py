@@ -4,9 +4,12 @@ import importlib
 
 import torch
 from child import serve
+from pettingzoo.utils.env_logger import EnvLogger
 from torchrl.envs import MarlGroupMapType, PettingZooWrapper
 
 from torchrl_pool import PoolEnv
+
+EnvLogger.suppress_output()  # it warns of each action that is clipped
 
 
 def make_twin(task, options):
@@ -64,11 +67,11 @@ def is_equal(a, b):
     return torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
 
 
-def compared(task, steps, options=None, num_envs=3, seed=0, stages=None, spread=0.0, toward=0.0):
+def compared(task, steps, options=None, num_envs=3, seed=0, advance_at=None, spread=0.0, toward=0.0):
     """The entries that differ, where they first did, and how often which flag was set.
 
     Args:
-        stages: at which step which stage of the curriculum begins, with a reset.
+        advance_at: at which step the twins are told to begin the next stage of their curriculum.
         spread: how far continuous actions leave their bounds.
         toward: how many of the steps keep the action of the step before, so that agents get somewhere.
     """
@@ -91,12 +94,9 @@ def compared(task, steps, options=None, num_envs=3, seed=0, stages=None, spread=
 
     different = differences(root, roots, "reset")
     for t in range(steps):
-        if str(t) in (stages or {}):
-            root = pool.reset(options={"curriculum_stage": stages[str(t)]})
+        if t == advance_at:
             for twin in twins:
-                twin.unwrapped.set_curriculum_stage(stages[str(t)])
-            roots = [twin.reset() for twin in twins]
-            different += differences(root, roots, f"step {t}, new stage")
+                twin.unwrapped.advance_curriculum()
         if held is None or torch.rand(()) >= toward:
             held = pool.rand_action().select(*pool.action_keys)
             if spread:

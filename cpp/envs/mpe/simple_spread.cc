@@ -23,16 +23,9 @@ class SimpleSpread : public Scenario {
       visit("local_ratio", local_ratio, "how much of a reward is the agent's own",
             {.minimum = 0, .maximum = 1});
       CommonOptions::Visit(visit);
-      visit("curriculum", curriculum, "collisions cost nothing in stage 0");
+      visit("curriculum", curriculum, "collisions cost nothing");
       visit("terminate_on_success", terminate_on_success, "terminate where all landmarks are covered");
       neighbors.Visit(visit);
-    }
-  };
-  struct ResetOptions {
-    std::optional<std::int64_t> stage;
-    template <class Visitor>
-    void Visit(Visitor& visit) {
-      visit("curriculum_stage", stage, "from here on", {.minimum = 0, .maximum = 1});
     }
   };
 
@@ -45,15 +38,6 @@ class SimpleSpread : public Scenario {
     return SimpleSpread(options).Describe(
         "velocity, position, and where landmarks and other agents are; then their words, which are 0");
   }
-  void Reset(Row& row, const ResetOptions& reset) {
-    stage_ = reset.stage.value_or(stage_);
-    Scenario::Reset(row);
-  }
-  template <class Visitor>
-  void VisitState(Visitor& visit) {
-    Scenario::VisitState(visit);
-    visit.Bounded(stage_, 0, 1);
-  }
 
  protected:
   void Begin(Rng& rng) override {
@@ -62,7 +46,7 @@ class SimpleSpread : public Scenario {
   }
   double RewardOf(const Entity& agent) override {
     double reward = 0;
-    if (options_.curriculum && stage_ == 0) return reward;
+    if (options_.curriculum) return reward;  // in its first stage, which mpe2 1.1.1 never leaves
     for (const Entity& other : agents()) reward -= &other != &agent && Touch(other, agent);
     return reward;
   }
@@ -92,7 +76,6 @@ class SimpleSpread : public Scenario {
   }
 
   const Options& options_;
-  std::int64_t stage_ = 0;
 };
 
 const bool registered_spread = Register<SimpleSpread>(

@@ -1,13 +1,12 @@
 // Slow predators hunt fast prey around obstacles. Reference: mpe2/simple_tag/simple_tag.py.
-#include <array>
-
 #include "chase.h"
 
 namespace torchrl_pool::mpe {
 namespace {
 
-constexpr std::array<double, 3> kSpeedAtStage = {0.5, 0.75, 1.0};
-constexpr std::int64_t kLastStage = kSpeedAtStage.size() - 1;
+// Of prey, in the first stage of a curriculum. mpe2 1.1.1 never leaves it: its stage is a property of a base
+// class, whose setter does nothing.
+constexpr double kFirstStageSpeed = 0.5;
 
 class SimpleTag : public Chase {
  public:
@@ -23,7 +22,7 @@ class SimpleTag : public Chase {
       visit("num_adversaries", num_adversaries, "predators", {.minimum = 0, .maximum = kMost});
       visit("num_obstacles", num_obstacles, "landmarks in the way", {.minimum = 0, .maximum = kMost});
       CommonOptions::Visit(visit);
-      visit("curriculum", curriculum, "prey has half its speed in stage 0, three quarters in stage 1");
+      visit("curriculum", curriculum, "prey has half its speed");
       visit("terminate_on_success", terminate_on_success, "terminate where all prey is touched");
       neighbors.Visit(visit);
     }
@@ -31,15 +30,9 @@ class SimpleTag : public Chase {
       if (num_good + num_adversaries == 0) throw InvalidArgument("expected prey or predators, got neither");
     }
   };
-  struct ResetOptions {
-    std::optional<std::int64_t> stage;
-    template <class Visitor>
-    void Visit(Visitor& visit) {
-      visit("curriculum_stage", stage, "from here on", {.minimum = 0, .maximum = kLastStage});
-    }
-  };
 
   explicit SimpleTag(const Options& options) : Chase(options, 2, options.num_adversaries), options_(options) {
+    const double factor = options.curriculum ? kFirstStageSpeed : 1;
     AddAgents(options.num_adversaries, {.name = "adversary",
                                         .size = 0.075,
                                         .acceleration = kPredatorAcceleration,
@@ -48,33 +41,21 @@ class SimpleTag : public Chase {
                                         .collides = true});
     AddAgents(options.num_good, {.name = "agent",
                                  .size = 0.05,
-                                 .acceleration = kPreyAcceleration,
-                                 .max_speed = kPreySpeed,
+                                 .acceleration = kPreyAcceleration * factor,
+                                 .max_speed = kPreySpeed * factor,
                                  .moves = true,
                                  .collides = true});
     AddLandmarks(options.num_obstacles, {.size = 0.2, .collides = true});
-    SlowDown();
   }
   static Specs MakeSpecs(const Options& options) {
     return SimpleTag(options).Describe(
         "velocity, position, where obstacles and other agents are, and velocities of other prey");
-  }
-  void Reset(Row& row, const ResetOptions& reset) {
-    stage_ = reset.stage.value_or(stage_);
-    Scenario::Reset(row);
-  }
-  template <class Visitor>
-  void VisitState(Visitor& visit) {
-    Scenario::VisitState(visit);
-    visit.Bounded(stage_, 0, kLastStage);
-    if (Visitor::kReading) SlowDown();
   }
 
  protected:
   void Begin(Rng& rng) override {
     Scatter(rng, agents());
     Scatter(rng, landmarks(), 0.9);
-    SlowDown();
   }
   double RewardOf(const Entity& agent) override {
     if (!IsPrey(agent)) return 10 * NumCatches();
@@ -99,16 +80,7 @@ class SimpleTag : public Chase {
   }
 
  private:
-  void SlowDown() {
-    const double factor = options_.curriculum ? kSpeedAtStage[static_cast<std::size_t>(stage_)] : 1;
-    for (Entity& agent : prey()) {
-      agent.max_speed = kPreySpeed * factor;
-      agent.acceleration = kPreyAcceleration * factor;
-    }
-  }
-
   const Options& options_;
-  std::int64_t stage_ = 0;
 };
 
 const bool registered_tag =
