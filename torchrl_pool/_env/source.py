@@ -118,9 +118,9 @@ class PluginSource:
         self._thread_affinity = check_affinity(thread_affinity)
         self.configs = open_configs(self._tasks, env_options, task_options)
         groups = groups_of(self.configs[0])
-        self.group_map: Mapping[str, list[str]] | None = (
-            {group: agents_of(group, count) for group, count in groups.items()} or None
-        )
+        self.group_map: Mapping[str, list[str]] | None = {
+            group: agents_of(group, count) for group, count in groups.items()
+        } or None
         sizes = {(group,): (count,) for group, count in groups.items()}
         self.nested_sizes: Mapping[str, NestedSizes] = dict.fromkeys(
             ("action", "observation", "reward", "done"), sizes
