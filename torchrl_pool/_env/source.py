@@ -121,7 +121,7 @@ class PluginSource:
         self.group_map: Mapping[str, list[str]] | None = {
             group: agents_of(group, count) for group, count in groups.items()
         } or None
-        sizes = {(group,): (count,) for group, count in groups.items()}
+        sizes: NestedSizes = {(group,): (count,) for group, count in groups.items()}
         self.nested_sizes: Mapping[str, NestedSizes] = dict.fromkeys(
             ("action", "observation", "reward", "done"), sizes
         )
