@@ -25,6 +25,7 @@ TASKS = {
     "classic": "CartPole-v1",
     "toy_text": "Taxi-v4",
     "minigrid": "MiniGrid-DoorKey-8x8-v0",
+    "mpe": "mpe2/simple_spread_v3",
     "mujoco": "HalfCheetah-v5",
     "atari": "ALE/Pong-v5",
 }

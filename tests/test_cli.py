@@ -60,17 +60,20 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     assert main(["info", task, "--json"]) == 0
     info = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # not in JSON: Infinity, NaN
     assert task in shown
-    assert gymnasium_id(task) in gymnasium.registry
-    assert f"gymnasium.make_vec: {gymnasium_id(task)!r}" in shown
+    has_agents = task.startswith("mpe2/")
+    assert (gymnasium_id(task) in gymnasium.registry) is not has_agents
+    assert (f"gymnasium.make_vec: {gymnasium_id(task)!r}" in shown) is not has_agents
     limit = info["max_episode_steps"]
     own = {"minigrid": "the task's own (option max_steps)"}
+    own["mpe"] = "25 steps (option max_cycles)"
     own["atari"] = "108000 frames (option max_num_frames_per_episode)"
     said = own.get(info["family"], "none") if limit is None else f"{limit} steps"
     assert f"time limit: {said};" in shown
     for entry in info["specs"] + info["options"]:
         assert entry["name"] in shown
     assert {spec["role"] for spec in info["specs"]} >= {"observation", "action", "reward"}
-    assert {"step_count", "episode_reward", "is_init"} <= set(info["native_info_keys"])
+    assert {"step_count", "is_init"} <= set(info["native_info_keys"])
+    assert ("episode_reward" in info["native_info_keys"]) is not has_agents
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from torchrl_pool._workers.gymnasium_make import NotRegistered, make_gymnasium
 
 _GYMNASIUM = "gymnasium:"
 #: Options by which tasks limit their episodes themselves, whatever the pool's ``max_episode_steps`` is.
-_OWN_LIMITS = {"max_steps": "steps", "max_num_frames_per_episode": "frames"}
+_OWN_LIMITS = {"max_cycles": "steps", "max_steps": "steps", "max_num_frames_per_episode": "frames"}
 
 
 def show_tasks(family: str | None, as_json: bool) -> None:
@@ -80,8 +80,8 @@ class _Shown:
         print(f"time limit: {limit}; solved at a return of: {_or_dash(task.reward_threshold)}")
         print(f"render: {_yes(task.can_render)}; get_state and set_state: {_yes(task.can_save)}")
         print(f"same numbers as: {self.reference}")
-        if task.plugin_path:
-            print(f"gymnasium.make_vec: {gymnasium_id(task.id)!r}, after import torchrl_pool.gymnasium")
+        if task.plugin_path and (name := gymnasium_id(task.id)):
+            print(f"gymnasium.make_vec: {name!r}, after import torchrl_pool.gymnasium")
         print("\nEntries of one env in PoolEnv")
         rows = [
             (s.name, s.role, s.dtype, _shape(s), _values(s), "see below" if _elements(s) else s.help)

@@ -432,6 +432,8 @@ def _only_many(task: str, **options: Any) -> gymnasium.Env[Any, Any]:
 def register_tasks() -> None:
     """Registers every task that is not yet registered, as ``torchrl_pool/`` and the last part of its id.
 
+    Tasks with PettingZoo's ids (``mpe2/simple_spread_v3``) are left out: they have many agents.
+
     Done when this module is imported; to be called again for plugins that are loaded later. A task whose id
     Gymnasium refuses is left out with a warning.
 
@@ -443,7 +445,7 @@ def register_tasks() -> None:
     """
     for task in list_tasks():
         name = gymnasium_id(task)
-        if name in gymnasium.registry:
+        if name is None or name in gymnasium.registry:
             continue
         info = task_info(task)
         try:

@@ -25,6 +25,7 @@ LIBRARIES = (
     "robotics",
     "atari",
     "minigrid",
+    "mpe",
 )
 TOOL = 4
 

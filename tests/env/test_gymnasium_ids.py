@@ -10,12 +10,16 @@ from processes import printed
 
 import torchrl_pool.gymnasium
 from torchrl_pool import list_tasks
+from torchrl_pool._plugins.names import gymnasium_id
 from torchrl_pool.gymnasium import PoolVectorEnv, register_tasks
 
 
 def test_every_task_is_registered():
     register_tasks()  # other tests have loaded plugins since
     for task in list_tasks():
+        if task.startswith("mpe2/"):  # Gymnasium has neither such ids nor envs of many agents
+            assert gymnasium_id(task) is None
+            continue
         spec = gymnasium.spec(f"torchrl_pool/{task.rsplit('/')[-1]}")
         assert spec.kwargs == {"task": task}
 

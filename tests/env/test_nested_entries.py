@@ -10,7 +10,7 @@ from comparing import assert_td_equal
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictModuleBase
 from torchrl.collectors import Collector
-from torchrl.data import Unbounded
+from torchrl.data import Composite, Unbounded
 from torchrl.envs import (
     CatTensors,
     Compose,
@@ -49,12 +49,13 @@ def renamed(env):
 
 def leaf_by_leaf(root):
     """What users keep beside what an env writes: in tensordicts that it has a part of, and in others."""
-    size = root.batch_size
     for prefix in ("sensors", "gear", "agents", "mine"):
-        if prefix == "mine" or root.get(prefix, None) is not None:
+        below = root.get(prefix, None)
+        if prefix == "mine" or below is not None:
+            size = root.batch_size if below is None else below.batch_size
             root[prefix, "memory"] = torch.rand(*size, 2)
             root[prefix, "deep", "count"] = torch.ones(size, dtype=torch.int64)
-    return root.set("flag", torch.ones(*size, 1, dtype=torch.bool))
+    return root.set("flag", torch.ones(*root.batch_size, 1, dtype=torch.bool))
 
 
 def pair(task, wrap):
@@ -107,7 +108,7 @@ def test_tensordicts_of_other_sizes_take_the_other_road():
     roots = []
     for one in (env, twin):
         root = one.reset()
-        root["agents"] = TensorDict(dict(root["agents"].items()), [N, 3])
+        root["agents"] = TensorDict(dict(root["agents"].items()), [N])
         roots.append(root)
     twin.rand_action(roots[1])
     roots[0].update(roots[1].select(*env.action_keys))
@@ -129,7 +130,9 @@ class Chooser(TensorDictModuleBase):
     def forward(self, tensordict):
         for key, spec in self.spec.items(True, True):
             tensordict[key] = spec.rand()
-        return tensordict.set(self.noted, torch.full((N, 1), 2.0))
+        below = self.spec.get(self.noted[0], None)
+        size = below.shape if isinstance(below, Composite) else [N]
+        return tensordict.set(self.noted, torch.full((*size, 1), 2.0))
 
 
 @pytest.mark.parametrize("options", [{}, {"compact_obs": True}, {"reset_at_each_iter": True}], ids=str)

@@ -156,6 +156,7 @@ STATES = [
     "MiniGrid-Dynamic-Obstacles-5x5-v0",
     "MiniGrid-RedBlueDoors-6x6-v0",
     "Taxi-v4",
+    "mpe2/collect_treasure_v1",
 ]
 
 

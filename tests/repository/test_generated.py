@@ -16,6 +16,7 @@ FAMILIES = {
     "toy_text": "Toy Text",
     "box2d": "Box2D",
     "minigrid": "MiniGrid and BabyAI",
+    "mpe": "Multi Particle Environments",
     "mujoco": "MuJoCo",
     "dm_control": "DeepMind Control",
     "robotics": "Gymnasium-Robotics",

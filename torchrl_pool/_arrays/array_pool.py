@@ -547,4 +547,6 @@ def _config_of(task: Any, options: Mapping[str, Any]) -> _core.Config:
 def _check_rewards(task: Any, specs: Sequence[_core.Spec]) -> None:
     shapes = [list(spec.shape) for spec in specs if spec.role == "reward"]
     if shapes != [[1]]:
-        raise TypeError(f"{task!r}: expected one reward for each env, got rewards of shapes {shapes}")
+        raise TypeError(
+            f"{task!r}: expected one reward for each env, got rewards of shapes {shapes}: PoolEnv has several"
+        )

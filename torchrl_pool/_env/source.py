@@ -10,7 +10,7 @@ from torchrl.data import Composite, TensorSpec
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import check_affinity, check_int, open_configs, task_per_env
 from torchrl_pool._env.reset_arguments import Options, ResetArguments, open_options, reset_arguments
-from torchrl_pool._env.specs import NestedSizes
+from torchrl_pool._env.specs import NestedSizes, agents_of, groups_of
 from torchrl_pool._plugins import registry
 from torchrl_pool._plugins.loading import is_builtin
 from torchrl_pool._workers.entries import Entry
@@ -35,7 +35,7 @@ class Source(Protocol):
         one_hot: whether discrete entries are one-hot vectors.
         specs: those of TorchRL for some entries of one env, which stand as they are given.
         nested_sizes: the batch sizes of nested specs of one env, by what they are for.
-        group_map: which agents are in which of them, where TorchRL's env says so.
+        group_map: which agents are in which of them, where there are groups of agents.
         num_threads: threads of this process that the executor works in, the calling one included.
         num_workers: worker processes that step envs.
         placement: where Python envs run; ``None``: there are none.
@@ -91,8 +91,6 @@ class PluginSource:
     """Envs of tasks, in the threads of this process."""
 
     specs: Mapping[str, TensorSpec] = {}
-    nested_sizes: Mapping[str, NestedSizes] = {}
-    group_map: Mapping[str, list[str]] | None = None
     num_workers = 0
     placement: Placement | None = None
     states: Sequence[Entry] = ()
@@ -119,6 +117,14 @@ class PluginSource:
         self._tasks = task_per_env(task, num_envs)
         self._thread_affinity = check_affinity(thread_affinity)
         self.configs = open_configs(self._tasks, env_options, task_options)
+        groups = groups_of(self.configs[0])
+        self.group_map: Mapping[str, list[str]] | None = {
+            group: agents_of(group, count) for group, count in groups.items()
+        } or None
+        sizes: NestedSizes = {(group,): (count,) for group, count in groups.items()}
+        self.nested_sizes: Mapping[str, NestedSizes] = dict.fromkeys(
+            ("action", "observation", "reward", "done"), sizes
+        )
         limits = {
             t: registry.task_info(t).max_episode_steps
             if max_episode_steps is TASK_DEFAULT

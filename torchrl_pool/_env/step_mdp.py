@@ -42,13 +42,15 @@ class NextRoot:
         """Whether what is carried can be put into tensordicts that are made anew."""
         if not self._shared:
             return True
-        shared: list[tuple[tuple[str, ...], Any]] = []
-        shared += [((key,), root[key]) for key in self._shared if key in root]
-        for path, one in shared:
-            size = batch_size + self.nested_sizes.get(path, ())
+        shared: list[tuple[tuple[str, ...], Any, tuple[int, ...]]] = []
+        shared += [((key,), root[key], ()) for key in self._shared if key in root]
+        for path, one, above in shared:
+            more = self.nested_sizes.get(path, above)
+            size = batch_size + more
             if type(one) is not TensorDict or one.batch_size != size or one._td_dim_names is not None:
                 return False
-            shared += [((*path, key), value) for key, value in one.items() if is_tensor_collection(value)]
+            within = ((key, value) for key, value in one.items() if is_tensor_collection(value))
+            shared += [((*path, key), value, more) for key, value in within]
         return True
 
     def following(

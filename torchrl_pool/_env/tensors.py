@@ -107,7 +107,8 @@ def unsafe_tensordict(
             below = own.get(path[:depth])
             if below is None:
                 found = into._tensordict.get(path[depth - 1])
-                more = nested_sizes.get(path[path[0] == "next" : depth], ())
+                above = into._batch_size[len(batch_size) :]
+                more = nested_sizes.get(path[path[0] == "next" : depth], above)
                 below_names = names and [*names, *[None] * len(more)]
                 below = unsafe_tensordict({}, batch_size + more, device, below_names, nested=False)
                 if found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from torchrl_pool._plugins.registry import is_task, list_tasks
@@ -55,13 +56,18 @@ def suite_names(task: str) -> tuple[str, str]:
     return domain, name
 
 
-def gymnasium_id(task: str) -> str:
+def gymnasium_id(task: str) -> str | None:
     """The id that ``torchrl_pool.gymnasium`` registers for a task.
+
+    ``None`` where a task has its id from PettingZoo: Gymnasium's envs have one agent.
 
     Examples:
         >>> gymnasium_id("ALE/Pong-v5")
         'torchrl_pool/Pong-v5'
+        >>> gymnasium_id("mpe2/simple_spread_v3")
     """
+    if re.search(r"_v\d+$", task):
+        return None
     return f"torchrl_pool/{task.split('/')[-1]}"
 
 

@@ -216,7 +216,7 @@ def _states(task: str, num_envs: int, steps: int, options: Options) -> bool:
 def _ownership(task: str, num_envs: int, steps: int, options: Options) -> bool:
     env = _pool(task, num_envs, options)
     history = _play(env, env.reset(seed=8), steps)
-    copies = [td.clone() for td in history]
+    copies = [td.apply(torch.clone) for td in history]  # TensorDict.clone may turn -0 into 0
     _play(env, history[-1].clone(), steps)
     env.close()
     for t, (returned, copy) in enumerate(zip(history, copies, strict=True)):

@@ -1,0 +1,123 @@
+"""mpe2's parallel envs, as TorchRL wraps them, beside the pool."""
+
+import importlib
+
+import torch
+from child import serve
+from pettingzoo.utils.env_logger import EnvLogger
+from torchrl.envs import MarlGroupMapType, PettingZooWrapper
+
+from torchrl_pool import PoolEnv
+
+EnvLogger.suppress_output()  # it warns of each action that is clipped
+
+
+def make_twin(task, options):
+    module = importlib.import_module(task.replace("/", "."))
+    options = dict(options)
+    per_agent = options.pop("group_map", "by_name") == "one_group_per_agent"
+    return PettingZooWrapper(
+        module.parallel_env(**options),
+        return_state=True,
+        group_map=MarlGroupMapType.ONE_GROUP_PER_AGENT if per_agent else None,
+    )
+
+
+def make_pool(task, num_envs, options):
+    return PoolEnv(
+        task, num_envs, device="cpu", categorical_action_encoding=True, info_keys=["state"], **options
+    )
+
+
+def tasks():
+    from mpe2.all_modules import mpe_environments
+
+    return [name.replace("mpe/", "mpe2/") for name in mpe_environments]
+
+
+def constructors():
+    """What the constructors take, with the defaults."""
+    import inspect
+
+    found = {}
+    for task in tasks():
+        module = importlib.import_module(task.replace("/", "."))
+        signature = inspect.signature(module.raw_env.__init__)
+        found[task] = {name: p.default for name, p in signature.parameters.items() if name != "self"}
+    return found
+
+
+def different_specs(task, options):
+    """Entries whose specs differ, and whether the groups do."""
+    twin, pool = make_twin(task, options), make_pool(task, 2, options)
+    different = [] if pool.group_map == twin.group_map else ["group_map"]
+    for name in ("full_action_spec", "full_observation_spec", "full_reward_spec", "full_done_spec"):
+        theirs = dict(getattr(twin, name).items(True, True))
+        ours = dict(getattr(pool, name).items(True, True))
+        different += [str(key) for key in {*theirs, *ours} if key not in theirs or key not in ours]
+        different += [
+            str(key) for key in theirs if key in ours and ours[key] != theirs[key].expand(ours[key].shape)
+        ]
+    return different
+
+
+def is_equal(a, b):
+    if a.dtype is not b.dtype or a.shape != b.shape:
+        return False
+    return torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+
+
+def compared(task, steps, options=None, num_envs=3, seed=0, advance_at=None, spread=0.0, toward=0.0):
+    """The entries that differ, where they first did, and how often which flag was set.
+
+    Args:
+        advance_at: at which step the twins are told to begin the next stage of their curriculum.
+        spread: how far continuous actions leave their bounds.
+        toward: how many of the steps keep the action of the step before, so that agents get somewhere.
+    """
+    options = options or {}
+    pool, twins = make_pool(task, num_envs, options), [make_twin(task, options) for _ in range(num_envs)]
+    counts = {"terminated": 0, "truncated": 0}
+    root = pool.reset(seed=seed)
+    roots = [twin.reset(seed=seed + i) for i, twin in enumerate(twins)]
+    held = None
+
+    def differences(ours, theirs, what):
+        found = []
+        for i, expected in enumerate(theirs):
+            keys = set(map(str, expected.keys(True, True))) ^ set(map(str, ours.keys(True, True)))
+            found += [f"{what}: {key} is missing" for key in keys]
+            for key, value in expected.items(True, True):
+                if str(key) not in keys and not is_equal(ours[key][i], value):
+                    found.append(f"{what}, env {i}: {key} is {ours[key][i].tolist()}, not {value.tolist()}")
+        return found
+
+    different = differences(root, roots, "reset")
+    for t in range(steps):
+        if t == advance_at:
+            for twin in twins:
+                twin.unwrapped.advance_curriculum()
+        if held is None or torch.rand(()) >= toward:
+            held = pool.rand_action().select(*pool.action_keys)
+            if spread:
+                held.apply_(lambda action: (action - 0.5) * (1 + 2 * spread) + 0.5)
+        root.update(held.clone())
+        root, following = pool.step_and_maybe_reset(root)
+        after = []
+        for i, twin in enumerate(twins):
+            step = twin.step(roots[i].update(held[i].clone()))["next"]
+            after.append(step)
+            roots[i] = twin.reset() if step["done"] else twin.step_mdp(roots[i])
+            roots[i] = roots[i].exclude(*pool.action_keys, *pool.reward_keys)
+            counts["terminated"] += int(step["terminated"])
+            counts["truncated"] += int(step["truncated"])
+        different += differences(root["next"], after, f"step {t}")
+        root = following.exclude(*pool.action_keys)
+        different += differences(root, roots, f"root after step {t}")
+        if different:
+            break
+    pool.close()
+    return different[:5], counts
+
+
+serve(globals())
