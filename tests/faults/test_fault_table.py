@@ -65,9 +65,9 @@ env.close()
 env.close()
 assert len(os.listdir("/proc/self/task")) == threads_before
 for use in (env.step, env.step_and_maybe_reset, env.async_step_and_maybe_reset_send):
-    refused(RuntimeError, "call reset() before the first step", use, root.clone())
-refused(RuntimeError, "no running simulators", env.get_state)
-refused(RuntimeError, "no running simulators", env.async_step_recv, 1)
+    refused(RuntimeError, "was closed: reset() starts it again", use, root.clone())
+refused(RuntimeError, "was closed", env.get_state)
+refused(RuntimeError, "was closed", env.async_step_recv, 1)
 """,
     "fork after creation": """
 pid = os.fork()

@@ -222,7 +222,7 @@ def test_a_fault_at_creation(fault):
             env.reset()
         assert (caught.value.env_index, caught.value.steps) == ([VICTIM], [-1])
     env.close()
-    with pytest.raises(RuntimeError, match="no running simulators"):
+    with pytest.raises(RuntimeError, match="was closed"):
         env.get_state()
 
 

@@ -50,9 +50,9 @@ def test_a_program_runs_by_itself(document, program, folder):
 
 
 def test_the_first_program_ends_in_a_loss(folder):
-    shown = "batch.shape, loss.isfinite().item(), network[0][0].weight.grad.any().item()"
-    program = f"{FIRST}loss.backward()\nprint({shown})"
-    assert printed(program, cwd=folder) == "torch.Size([64, 64]) True True\n"
+    *shown, last = printed(f"{FIRST}print(batch.shape, loss.isfinite().item())", cwd=folder).splitlines()
+    assert last == "torch.Size([64, 64]) True"
+    assert [line.startswith("reward per step: ") for line in shown] == [True, True]
 
 
 @pytest.mark.parametrize("module", WITH_EXAMPLES)
