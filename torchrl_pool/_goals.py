@@ -55,7 +55,7 @@ class GoalReward:
             info: has no effect.
         """
         distance = np.linalg.norm(np.subtract(achieved_goal, desired_goal), axis=-1)
-        return self._function(np, distance, self.threshold)
+        return self._function(np, distance, self.threshold)[()]
 
 
 def has_goals(task: str) -> bool:

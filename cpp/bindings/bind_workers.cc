@@ -180,6 +180,9 @@ class Port {
 
   std::uint64_t NoteOf(std::uint32_t env) const { return port_.NoteOf(env); }
 
+  // Whether the pool's limit ends the episode with this step.
+  bool IsLast(std::uint32_t env) const { return port_.arena().cell(env).is_last != 0; }
+
   // What an adapter's step has returned: leaves, reward, terminated, truncated. Whether the env shall be
   // reset before this is over.
   bool WasStepped(std::uint32_t env, py::handle returned, bool may_reset) {
@@ -199,7 +202,7 @@ class Port {
         Write(fields_[rewards_[i]], port_.arena().OutputRow(rewards_[i], env), reward[py::int_(i)]);
       }
     }
-    truncated |= port_.arena().cell(env).is_last != 0;
+    truncated |= IsLast(env);
     port_.Stepped(env, is_number ? ToDouble(reward) : kNan, terminated, truncated);
     const bool is_reset = may_reset && (terminated || truncated);
     if (!is_reset) Finish();
@@ -288,7 +291,8 @@ class Port {
           const auto& [of_envs, begin] = blocks[j];
           actions[j] = of_envs[py::int_(begin + i)];
         }
-        if (WasStepped(first + i, py::getattr(adapters[i], step_)(std::move(actions)), may_reset)) {
+        if (WasStepped(first + i, py::getattr(adapters[i], step_)(std::move(actions), IsLast(first + i)),
+                       may_reset)) {
           WasReset(first + i, py::getattr(adapters[i], reset_)(py::none(), py::none()));
         }
       } catch (...) {
@@ -503,6 +507,7 @@ void InitWorkers(py::module_& m) {
       .def("disown", &Port::Disown)
       .def("seed_of", &Port::SeedOf)
       .def("note_of", &Port::NoteOf)
+      .def("is_last", &Port::IsLast)
       .def("stepped", &Port::WasStepped)
       .def("was_reset", &Port::WasReset)
       .def("was_made", &Port::WasMade)

@@ -102,10 +102,11 @@ bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const Re
   void* const* targets = rows.targets.at();
   const int status = options ? slot.task->reset_with(slot.env, options->handle(), targets, &scratch_.error)
                              : slot.task->reset(slot.env, targets, &scratch_.error);
-  constexpr int kIsOver = TRP_TERMINATED & TRP_TRUNCATED;
-  if (status != TRP_OK && (status & kIsOver) == 0) return false;
+  const bool both = status == TRP_TERMINATED_AND_TRUNCATED;
+  const bool terminated = both || status == TRP_TERMINATED, truncated = both || status == TRP_TRUNCATED;
+  if (status != TRP_OK && !terminated && !truncated) return false;
   slot.elapsed_steps = 0;
-  WriteFlags(rows, row, (status & TRP_TERMINATED & ~kIsOver) != 0, (status & TRP_TRUNCATED & ~kIsOver) != 0);
+  WriteFlags(rows, row, terminated, truncated);
   return RunStages(slot, rows, row, Stage::When::kReset);
 }
 

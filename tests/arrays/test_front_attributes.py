@@ -19,7 +19,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecVideoRecorder
 
-from torchrl_pool import EnvFailure, list_tasks, task_info
+from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
 from torchrl_pool.gymnasium import PoolVectorEnv
 from torchrl_pool.stable_baselines3 import PoolVecEnv
 
@@ -115,12 +115,20 @@ def test_videos_of_tasks_need_no_render_mode(close, tmp_path, monkeypatch):
 # ---- limits
 
 
+class Twice(gymnasium.Wrapper):
+    """Each of its steps is two, unless the first one ends the episode."""
+
+    def step(self, action):
+        *_, terminated, truncated, _ = first = self.env.step(action)
+        return first if terminated or truncated else self.env.step(action)
+
+
 @pytest.mark.parametrize("watcher", [Monitor, RecordEpisodeStatistics])
-@pytest.mark.parametrize("around", [lambda env: env, lambda env: TransformReward(env, lambda reward: reward)])
-def test_who_watches_an_env_sees_the_pools_limit(watcher, around, close):
+@pytest.mark.parametrize("within", [lambda env: env, Twice])
+def test_who_watches_an_env_sees_the_pools_limit(watcher, within, close):
     def make(limit=None):
-        env = gymnasium.make("Pendulum-v1")
-        return around(watcher(env if limit is None else TimeLimit(env, limit)))
+        env = within(gymnasium.make("Pendulum-v1"))
+        return watcher(env if limit is None else TimeLimit(env, limit))
 
     ours = close(PoolVecEnv(make, 2, num_workers=0, max_episode_steps=4))
     theirs = DummyVecEnv([partial(make, 4)] * 2)
@@ -136,6 +144,41 @@ def test_who_watches_an_env_sees_the_pools_limit(watcher, around, close):
             assert [info.get("episode", {}).get(k) for k in "rl"] == [
                 other.get("episode", {}).get(k) for k in "rl"
             ]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_who_watches_from_within_does_not_move_the_limit(num_workers, close):
+    """Nobody asks for what it tells: else it is refused, for it would not hear of the limit."""
+
+    def make():
+        return Twice(Monitor(gymnasium.make("Pendulum-v1")))
+
+    actions, limit = np.ones((1, 1), np.float32), {"num_workers": num_workers, "max_episode_steps": 4}
+    env = close(PoolVectorEnv(make, 1, info_keys=[], autoreset_mode="SameStep", **limit))
+    env.reset(seed=0)
+    assert [step for step in range(1, 13) if env.step(actions)[3][0]] == [4, 8, 12]
+    with pytest.raises((TypeError, EnvFailure), match="put Monitor around all other wrappers"):
+        PoolVecEnv(make, 1, **limit)
+
+
+@pytest.mark.parametrize(("limit", "other"), [(20, 9), (9, 20), (None, 9)])
+def test_a_state_holds_no_limit_of_its_pool(limit, other, close):
+    def make():
+        return Monitor(gymnasium.make("Pendulum-v1"))
+
+    before, after = (
+        close(PoolEnv(make, 1, num_workers=0, max_episode_steps=steps)) for steps in (limit, other)
+    )
+    root = before.reset()
+    for _ in range(5):
+        root = before.step_and_maybe_reset(before.rand_action(root))[1]
+    after.reset()
+    after.set_state(before.get_state())
+    ends = []
+    for _ in range(16):
+        stepped, root = after.step_and_maybe_reset(after.rand_action(root))
+        ends.append(stepped["next", "truncated"].item())
+    assert ends.index(True) == other - 5 - 1
 
 
 def test_evaluations_come_to_an_end(close):
@@ -193,6 +236,7 @@ def test_rewards_for_other_goals_are_those_of_gymnasium_robotics(task, reward_ty
             *env.env_method("compute_reward", *asked, indices=[1]),
             *envs.call("compute_reward", *asked),
         ):
+            assert type(found) is type(due)
             assert np.asarray(found).dtype == np.asarray(due).dtype
             assert np.asarray(found).tobytes() == np.asarray(due).tobytes()
     other = close(PoolVecEnv("CartPole-v1", 1))

@@ -56,6 +56,7 @@ constexpr Case kCases[] = {
     {"ReservedName-v0", {Spec("terminated", TRP_OBSERVATION, TRP_BOOL, 1, kTwo), kReward}},
     {"LongError-v0", {kGood, kReward}},
     {"Faults-v0", {kGood, kReward}},
+    {"ResetStatus-v0", {kGood, kReward}},
 };
 constexpr size_t kNumCases = sizeof kCases / sizeof kCases[0];
 
@@ -105,6 +106,12 @@ int CountInCategories(trp_env* env, void* const* outputs, trp_error*) {
   out[0] = out[1] = steps - (steps > 2 ? 4 : 0);
   return TRP_OK;
 }
+// ResetStatus-v0: each reset returns the next of these.
+constexpr int kStatuses[] = {TRP_OK, TRP_TERMINATED,     TRP_TRUNCATED, TRP_TERMINATED_AND_TRUNCATED, -1, 9,
+                             12,     TRP_TRUNCATED + 256};
+int ResetWithStatus(trp_env* env, void* const*, trp_error*) {
+  return kStatuses[reinterpret_cast<Env*>(env)->steps++];
+}
 int Step(trp_env* env, const void* const*, void* const*, trp_step_result*, trp_error* error) {
   Env& self = *reinterpret_cast<Env*>(env);
   if (++self.steps < 2 || self.number > 1) return TRP_OK;
@@ -133,6 +140,7 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     task.reset = Reset;
     task.step = Step;
     if (std::strcmp(task.id, "Category-v0") == 0) task.reset = CountInCategories;
+    if (std::strcmp(task.id, "ResetStatus-v0") == 0) task.reset = ResetWithStatus;
     task_pointers[i] = &task;
   }
   plugin = {TRP_ABI_VERSION, "raw", "1", kNumCases, task_pointers, 0, nullptr, nullptr};

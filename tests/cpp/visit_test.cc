@@ -210,6 +210,20 @@ TEST(WritesDiscreteObservationsOneHot) {
   CHECK_EQ(env.Error(), "the env wrote -1 to 'x', expected one of 0 to 1");
 }
 
+TEST(AResetSaysWhetherTheEpisodeIsOverAlready) {
+  Visited env(test::MakeConfig("raw_plugin", "ResetStatus-v0"), {});
+  using Flags = std::vector<std::uint8_t>;
+  for (const auto& due : {Flags{0, 0, 0}, Flags{1, 0, 1}, Flags{0, 1, 1}, Flags{1, 1, 1}}) {
+    CHECK_EQ(env.Reset(0), Result::kOk);
+    Flags flags;
+    for (const char* name : {"terminated", "truncated", "done"}) {
+      flags.push_back(env.out.Values<std::uint8_t>(name, 1)[0]);
+    }
+    CHECK_EQ(flags, due);
+  }
+  for (int i = 0; i < 4; ++i) CHECK_EQ(env.Reset(0), Result::kFailed);  // -1, 9, 12, 263
+}
+
 TEST(AFailedStepLeavesZeros) {
   Visited env(KindsConfig({{"fail_at_step", 2}}), {.info_keys = {"step_count"}, .one_hot = false});
   env.Reset(0);

@@ -291,3 +291,43 @@ def test_ids_that_a_program_registers_are_known_where_its_envs_are_made():
         "[2.0, 2.0] 5", "[1.0, 1.0] None", "[3.0, 3.0] 5", "True", "True", "True",
     ], ended.stderr  # fmt: skip
     assert "Overriding" not in ended.stderr
+
+
+def test_what_a_program_makes_of_gymnasiums_ids_holds_where_its_envs_are_made():
+    """And a large registration travels with pools alone that name it."""
+    ended = run(
+        """
+        import gymnasium, numpy as np
+        from torchrl_pool import PoolEnv
+        from torchrl_pool._workers.pickling import dump
+
+        class Env(gymnasium.Env):
+            observation_space = gymnasium.spaces.Box(-9, 9, (1,))
+            action_space = gymnasium.spaces.Discrete(2)
+
+            def __init__(self, data=b"", render_mode=None):
+                self.data = data
+
+            def reset(self, *, seed=None, options=None):
+                return np.ones(1, np.float32), {}
+
+        def make():
+            return gymnasium.make("CartPole-v1")
+
+        def small():
+            return gymnasium.make("Acrobot-v1")
+
+        gymnasium.registry["CartPole-v1"].max_episode_steps = 7
+        gymnasium.register("Large-v0", Env, kwargs={"data": bytes(1 << 20)})
+        gymnasium.register("Mine-v0", "gymnasium.envs.classic_control.cartpole:CartPoleEnv")
+        gymnasium.registry["Acrobot-v1"].entry_point = Env
+        for task in (make, "gymnasium:Acrobot-v1", small, "gymnasium:Large-v0", "gymnasium:Mine-v0"):
+            pool = PoolEnv(task, 1, num_workers=1)
+            print(pool.get_attr("spec")[0].max_episode_steps, tuple(pool.reset()["observation"].shape))
+            pool.close()
+        print(len(dump(make).data) >> 20, len(dump("Large-v0").data) >> 20)
+        """
+    )
+    assert ended.stdout.splitlines() == [
+        "7 (1, 4)", "500 (1, 1)", "500 (1, 1)", "None (1, 1)", "None (1, 4)", "0 1",
+    ], ended.stderr  # fmt: skip

@@ -57,12 +57,13 @@ class Adapter(Protocol):
             truncated.
         """
 
-    def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, Any, Any]:
+    def step(self, actions: Sequence[Any], is_last: bool = False) -> tuple[Sequence[Any], Any, Any, Any]:
         """Takes one step.
 
         Args:
             actions: one per entry: a NumPy scalar where its shape is ``()``, otherwise an array that the
                 env may keep.
+            is_last: whether the limit of a pool ends the episode here, for who tells of episodes.
 
         Returns:
             The outputs without the rewards; the reward, or a tuple of them where there are several; whether

@@ -80,7 +80,7 @@ class GymEnvAdapter(TorchRLAdapter):
         observation, _ = begun(self.env._env.reset(**({} if options is None else {"options": options})))
         return self._read(observation), False, False
 
-    def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
+    def step(self, actions: Sequence[Any], is_last: bool = False) -> tuple[Sequence[Any], Any, bool, bool]:
         if not self._is_plain:
             return super().step(actions)
         (action,) = actions

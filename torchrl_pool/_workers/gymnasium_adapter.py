@@ -13,7 +13,7 @@ import numpy as np
 from torchrl_pool._workers.entries import Entry, apart, joined
 from torchrl_pool._workers.probe import Info, begun
 from torchrl_pool._workers.spaces import Leaf, check_parts, leaves_of, writer_of
-from torchrl_pool._workers.wrappers import look_up, wrappers
+from torchrl_pool._workers.wrappers import look_up, watchers_around, wrappers
 
 Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
 
@@ -99,9 +99,10 @@ class GymnasiumAdapter:
         outputs = (observation,) if self._read is None else self._outputs(observation, info)
         return outputs, False, False
 
-    def step(self, actions: Sequence[Any]) -> Outputs:
+    def step(self, actions: Sequence[Any], is_last: bool = False) -> Outputs:
         action = actions[0] if self._write is None else self._write(iter(actions))
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        returned = _last_step(self.env, action) if is_last else self.env.step(action)
+        observation, reward, terminated, truncated, info = returned
         if info and self.tell_info is not None:
             self.tell_info(info, False)
         outputs = (observation,) if self._read is None else self._outputs(observation, info)
@@ -114,6 +115,30 @@ class GymnasiumAdapter:
         except (LookupError, TypeError):
             check_parts(self.env.observation_space, observation)
             raise
+
+
+class _Last(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """For one step: tells who is around it that the episode ends here."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, _, info = self.env.step(action)
+        return observation, reward, terminated, True, info
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+
+def _last_step(env: Any, action: Any) -> Any:
+    """A step whose end those see who watch the env, and neither what they are around nor a state of it."""
+    watchers = watchers_around(env)
+    if not watchers:
+        return env.step(action)
+    within = watchers[-1].env
+    watchers[-1].env = _Last(within)
+    try:
+        return env.step(action)
+    finally:
+        watchers[-1].env = within
 
 
 def _has_own(env: Any, name: str, *arguments: Any) -> bool:

@@ -67,7 +67,7 @@ def dump(factories: Any) -> Pickled:
                 pickler.dump(new)  # and what it refers to
                 names.update(new)
             pickler.dump(None)
-            pickler.dump(registrations(functools.partial(dumps, known=names)))
+            pickler.dump(registrations(functools.partial(_dump, known=names), file.getvalue()))
     finally:
         context.set_spawning_popen(None)
     return Pickled(file.getvalue(), child.fds, names, pickler.modules)
@@ -80,10 +80,14 @@ def dumps(value: Any, known: Mapping[str, Any]) -> bytes:
         TypeError: something cannot be pickled; the message says what.
     """
     file = io.BytesIO()
+    _dump(value, file, known)
+    return file.getvalue()
+
+
+def _dump(value: Any, file: io.BytesIO, known: Mapping[str, Any]) -> None:
     main = sys.modules["__main__"]
     with _told("What an env is given is sent to another process", main):
         _Pickler(file, main, known).dump(value)
-    return file.getvalue()
 
 
 def load(data: bytes, fds: Sequence[int]) -> Any:

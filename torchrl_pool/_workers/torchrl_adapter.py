@@ -121,7 +121,7 @@ class TorchRLAdapter:
         return self._outputs(values), *self._end(values)
 
     @torch.no_grad()
-    def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
+    def step(self, actions: Sequence[Any], is_last: bool = False) -> tuple[Sequence[Any], Any, bool, bool]:
         root = self._root
         if root is None:
             raise RuntimeError("step: the env has not been reset yet")

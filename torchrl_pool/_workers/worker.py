@@ -22,6 +22,7 @@ from torchrl_pool._workers.whole_state import whole_state
 from torchrl_pool._workers.wrappers import (
     attribute,
     called,
+    check_limit,
     group_map,
     has_attribute,
     is_from,
@@ -31,7 +32,6 @@ from torchrl_pool._workers.wrappers import (
     picture,
     records,
     set_attribute,
-    show_limit,
 )
 
 Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
@@ -51,13 +51,19 @@ class InfoOptions:
         passed: infos that are passed on as they are, beside the entries, named likewise; ``None``: all.
         own_names: whether entries have names of their own (:func:`~torchrl_pool._workers.entries.apart`),
             since nobody sees them; otherwise names are the keys of tensordicts.
-        max_episode_steps: of the pool, of which who watches episodes has to know; 0: it has no limit.
+        max_episode_steps: of the pool, of which who tells of episodes has to know; 0: it has no limit.
     """
 
     keys: tuple[str, ...] = ()
     passed: tuple[str, ...] | None = ()
     own_names: bool = False
     max_episode_steps: int = 0
+
+    @property
+    def has_episodes(self) -> bool:
+        """Whether statistics of an episode are returned, which wrappers write once it has ended."""
+        keys = (*self.keys, *(("episode",) if self.passed is None else self.passed))
+        return any(key.split("/")[0] == "episode" for key in keys)
 
     def chosen(self, info: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """What of an info dict is passed on."""
@@ -253,8 +259,8 @@ class Worker:
                     f"expected a new env from each call of the callable, got the one that is env {other}"
                 )
             options = self._info_options
-            if options.max_episode_steps:
-                show_limit(made, options.max_episode_steps)
+            if options.max_episode_steps and options.has_episodes:
+                check_limit(made)
             adapter = adapt(made, options.keys, self._told, options.own_names)
             if self._channel is not None:
                 adapter.tell_info = partial(self._tell_info, env)
@@ -309,7 +315,7 @@ class Worker:
             raise RuntimeError("it was lost with its worker process: reset it before the next step")
         adapter = self._made(env)
         if not is_lost:
-            may_reset = self._port.stepped(env, adapter.step(actions), may_reset)
+            may_reset = self._port.stepped(env, adapter.step(actions, self._port.is_last(env)), may_reset)
         else:
             may_reset = self._port.lost(env, may_reset)
         if may_reset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,12 +31,9 @@ def wrappers(env: Any) -> Iterator[Any]:
 
 def watcher_of(env: Any) -> Any:
     """The innermost wrapper that tells of each episode in ``info["episode"]`` once it has ended, or None."""
-    found = None
-    for wrapper in wrappers(env):
-        is_watcher = any(kind.__name__ in _WATCHERS for kind in type(wrapper).__mro__)
-        if is_watcher and getattr(wrapper, "_stats_key", "episode") == "episode":
-            found = wrapper
-    return found
+    watchers = filter(_is_watcher, wrappers(env))
+    telling = [one for one in watchers if getattr(one, "_stats_key", "episode") == "episode"]
+    return telling[-1] if telling else None
 
 
 def records(env: Any) -> bool:
@@ -48,12 +46,30 @@ def records(env: Any) -> bool:
     )
 
 
-def show_limit(env: Any, max_episode_steps: int) -> None:
-    """Ends episodes within those who watch them, who would not see the limit of a pool around them."""
-    if (watcher := watcher_of(env)) is not None:
-        from gymnasium.wrappers import TimeLimit
+def watchers_around(env: Any) -> list[Any]:
+    """The outermost wrappers, as long as they watch episodes: the steps that they see are the pool's."""
+    return list(itertools.takewhile(_is_watcher, wrappers(env)))
 
-        watcher.env = TimeLimit(watcher.env, max_episode_steps)
+
+def check_limit(env: Any) -> None:
+    """Who tells of episodes hears of those that the limit of a pool ends.
+
+    Raises:
+        TypeError: a wrapper around the one who tells may repeat steps, or leave resets out, so that the
+            pool's last step is none that could be shown to it.
+    """
+    watcher = watcher_of(env)
+    if watcher is not None and all(watcher is not one for one in watchers_around(env)):
+        name = type(watcher).__name__
+        raise TypeError(
+            f"max_episode_steps: {name} would not see this limit from within {type(env).__name__}, and tell "
+            f"of no episode that it ends: put {name} around all other wrappers; or leave this limit out, and "
+            f"put gymnasium.wrappers.TimeLimit within {name}, which counts the steps there"
+        )
+
+
+def _is_watcher(wrapper: Any) -> bool:
+    return any(kind.__name__ in _WATCHERS for kind in type(wrapper).__mro__)
 
 
 def look_up(info: Any, keys: Sequence[str]) -> Any:

@@ -54,7 +54,8 @@ int Reset(trp_env* env, void* const* outputs, trp_error* error) {
     if (outputs[i]) std::memcpy(outputs[i], remote.arena->RootRow(i, remote.env), bytes[i]);
   }
   const EnvCell& cell = remote.arena->cell(remote.env);
-  return (cell.root_terminated ? TRP_TERMINATED : TRP_OK) | (cell.root_truncated ? TRP_TRUNCATED : TRP_OK);
+  if (cell.root_terminated) return cell.root_truncated ? TRP_TERMINATED_AND_TRUNCATED : TRP_TERMINATED;
+  return cell.root_truncated ? TRP_TRUNCATED : TRP_OK;
 }
 
 int Step(trp_env* env, const void* const*, void* const* outputs, trp_step_result* result, trp_error* error) {

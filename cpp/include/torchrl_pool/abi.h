@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 /* Raised when anything below changes: a plugin is loaded by a host of the same version alone. */
-#define TRP_ABI_VERSION 3
+#define TRP_ABI_VERSION 4
 #define TRP_ENTRY_POINT "torchrl_pool_plugin"
 
 #ifdef __cplusplus
@@ -38,9 +38,10 @@ typedef enum trp_status {
   TRP_FILE_NOT_FOUND = 3,
   TRP_UNSUPPORTED = 4,
   TRP_UNCHANGED = 5, /* of step: it failed, and the env is as it was before */
-  /* of reset, either or both: it succeeded, and the episode is over already */
-  TRP_TERMINATED = 9,
-  TRP_TRUNCATED = 10,
+  /* of reset: it succeeded, and the episode is over already */
+  TRP_TERMINATED = 6,
+  TRP_TRUNCATED = 7,
+  TRP_TERMINATED_AND_TRUNCATED = 8,
 } trp_status;
 
 typedef struct trp_error {
