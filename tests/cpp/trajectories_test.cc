@@ -1,6 +1,7 @@
-// The families that need no other binary give the bits that they give elsewhere: on Arm those of x86, whatever
-// the compiler. tests/cpp/trajectories.txt has a number for each task, made of all that two envs write in some
-// hundred steps; `TORCHRL_POOL_RECORD=1 trajectories_test` writes it anew, after a change that is meant.
+// The families that need no other binary give the bits that they give elsewhere: on Arm those of x86,
+// whatever the compiler. tests/cpp/trajectories.txt has a number for each task, made of all that two envs
+// write in some hundred steps; `TORCHRL_POOL_RECORD=1 trajectories_test` writes it anew, after a change that
+// is meant.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -75,12 +76,18 @@ void Put(std::vector<std::uint8_t>& row, std::size_t element, T value) {
 
 void PutNumber(std::vector<std::uint8_t>& row, const trp_spec& spec, std::size_t element, double value) {
   switch (spec.dtype) {
-    case TRP_FLOAT32: return Put(row, element, static_cast<float>(value));
-    case TRP_FLOAT64: return Put(row, element, value);
-    case TRP_INT64: return Put(row, element, static_cast<std::int64_t>(value));
-    case TRP_INT32: return Put(row, element, static_cast<std::int32_t>(value));
-    case TRP_INT8: return Put(row, element, static_cast<std::int8_t>(value));
-    default: throw std::runtime_error("an action of another dtype");
+    case TRP_FLOAT32:
+      return Put(row, element, static_cast<float>(value));
+    case TRP_FLOAT64:
+      return Put(row, element, value);
+    case TRP_INT64:
+      return Put(row, element, static_cast<std::int64_t>(value));
+    case TRP_INT32:
+      return Put(row, element, static_cast<std::int32_t>(value));
+    case TRP_INT8:
+      return Put(row, element, static_cast<std::int8_t>(value));
+    default:
+      throw std::runtime_error("an action of another dtype");
   }
 }
 
@@ -173,8 +180,7 @@ std::map<std::string, std::string> HashesOf(const std::string& plugin_path) {
   std::map<std::string, std::string> hashes;
   for (std::int64_t i = 0; i < plugin->num_tasks; ++i) {
     char text[17];
-    std::snprintf(text, sizeof(text), "%016llx",
-                  static_cast<unsigned long long>(HashOf(*plugin->tasks[i])));
+    std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(HashOf(*plugin->tasks[i])));
     hashes[plugin->tasks[i]->id] = text;
   }
   return hashes;

@@ -140,7 +140,7 @@ def test_no_step_after_close(before):
         getattr(env, before)(*([action.clone()] if before == "step" else []))
     env.close()
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="before the first step|was closed"):
+        with pytest.raises(RuntimeError, match=r"before the first step|was closed"):
             env.step(action.clone())
     env.reset()
     env.step(action)

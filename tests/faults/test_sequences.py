@@ -280,7 +280,7 @@ class Sequences(RuleBasedStateMachine):
     @invariant()
     def a_closed_pool_does_not_step(self):
         if not self.open:
-            with pytest.raises(RuntimeError, match="before the first step|was closed"):
+            with pytest.raises(RuntimeError, match=r"before the first step|was closed"):
                 self.pool.step(self.pool.rand_action())
 
     def teardown(self):
