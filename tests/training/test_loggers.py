@@ -36,4 +36,4 @@ def test_a_logger_that_lacks_what_encodes_videos_says_so(name, tmp_path, monkeyp
 
 def test_videos_are_as_fast_as_gymnasiums():
     assert frame_rate("HalfCheetah-v5") == frame_rate("gymnasium:HalfCheetah-v5") == 20
-    assert frame_rate("MiniGrid-Empty-5x5-v0") == 30
+    assert frame_rate("no task of Gymnasium's") == 30
