@@ -147,17 +147,18 @@ class Interrupted(RuleBasedStateMachine):
         root = self.root(indices, [WAITS] * len(indices)).set("_step", self.mask(indices))
         with Gate(WAITS), pytest.raises(KeyboardInterrupt), Interrupt():
             self.pool._step(root)
-        for i in indices:
-            self.rows[i].status = "unknown"
         deadline = time.monotonic() + MANY_SECONDS
-        while waits:  # until what was given up has come to rest, before anything else asks the pool
+        is_at_work = True
+        while is_at_work:  # until what was given up has come to rest, before anything else asks the pool
             assert time.monotonic() < deadline
             try:
                 self.pool.get_state(indices[0])
             except RuntimeError as refused:
-                waits = "still at work" in str(refused)
+                is_at_work = waits and "still at work" in str(refused)
             else:  # the interrupt came before the step
-                waits = False
+                return
+        for i in indices:
+            self.rows[i].status = "unknown"
 
     # ---- envs in flight
 

@@ -320,8 +320,8 @@ def test_what_cannot_be_looked_into_is_left_alone(tmp_path, monkeypatch):
 
 
 def test_programs_of_envs_end_though_the_zygote_is_not_needed_any_more(monkeypatch):
-    worker, _ = asked_of_new(lambda: 1, "os.posix_spawn('/bin/sleep', ['sleep', '4321'], {})")
-    (program,) = [pid for pid in descendants() if b"4321" in command_of(pid)]
+    worker, (program,) = asked_of_new(lambda: 1, "os.posix_spawn('/bin/sleep', ['sleep', '4321'], {})")
+    eventually(lambda: b"4321" in command_of(program))
     monkeypatch.setattr(launching, "_zygote", None)  # as where another pool has another environment
     worker.kill()
     worker.close()
