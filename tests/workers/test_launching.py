@@ -319,6 +319,17 @@ def test_what_cannot_be_looked_into_is_left_alone(tmp_path, monkeypatch):
     assert preloading.needed_by({"switched_off", "mine", "lazy"}) == []
 
 
+@pytest.mark.parametrize(
+    ("line", "is_needed"), [("from torchrl_pool import PoolEnv", True), ("import torchrl_pool", False)]
+)
+def test_torchrl_is_imported_once_for_modules_that_take_from_this_package(monkeypatch, line, is_needed):
+    """Which would import it in each worker."""
+    mine = types.ModuleType("mine")
+    exec(line, vars(mine))
+    monkeypatch.setitem(sys.modules, "mine", mine)
+    assert ("torchrl.envs" in preloading.needed_by({"mine"})) == is_needed
+
+
 def test_programs_of_envs_end_though_the_zygote_is_not_needed_any_more(monkeypatch):
     worker, (program,) = asked_of_new(lambda: 1, "os.posix_spawn('/bin/sleep', ['sleep', '4321'], {})")
     eventually(lambda: b"4321" in command_of(program))
@@ -559,13 +570,14 @@ def interrupt_soon():
 @pytest.mark.parametrize("how", ["late", "interrupted"])
 def test_a_zygote_that_does_not_answer_is_given_up(launcher, monkeypatch, how):
     """What it has started goes on, and ends it in the end."""
+    monkeypatch.setattr(launching, "ENDING_SECONDS", 0.5)
     worker, old = launcher.launch(ANSWER), launching._zygote.process
     old.send_signal(signal.SIGSTOP)
     if how == "late":
-        monkeypatch.setattr(launching, "STARTING_SECONDS", 0.3)
-        with pytest.raises(RuntimeError, match="did not answer"):
-            launcher.launch(ANSWER)
-        monkeypatch.undo()
+        with monkeypatch.context() as now:
+            now.setattr(launching, "STARTING_SECONDS", 0.3)
+            with pytest.raises(RuntimeError, match="did not answer"):
+                launcher.launch(ANSWER)
     else:
         interrupt_soon()
         with pytest.raises(KeyboardInterrupt):

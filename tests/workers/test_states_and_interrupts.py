@@ -169,8 +169,9 @@ def test_arguments_larger_than_a_channel_holds(make_pool):
     assert step(pool)["observation"].flatten().tolist() == [1, 1]
 
 
-def test_close_after_a_long_question_was_interrupted():
+def test_close_after_a_long_question_was_interrupted(monkeypatch):
     """What the env never reads is not waited for."""
+    monkeypatch.setattr(worker_set, "CLOSING_SECONDS", 1.0)
     pool = PoolEnv(Steps, 2, num_workers=1)
     pool.reset()
     pool.set_attr("saving_takes", 60.0)

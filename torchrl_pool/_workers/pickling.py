@@ -176,7 +176,6 @@ class _Pickler(cloudpickle.Pickler):
             self.globals_ref = {id(vars(main)): _Namespace(__name__=main.__name__)}
 
     def reducer_override(self, obj: Any) -> Any:
-        self.modules.update(modules_named_by(obj))
         if id(obj) in self._name_of:
             return _of_main, (self._name_of[id(obj)],)
         reduced = _by_value(obj, self._main)
@@ -184,6 +183,8 @@ class _Pickler(cloudpickle.Pickler):
             reduced = super().reducer_override(obj)
             if isinstance(obj, type) and reduced is not NotImplemented:
                 _name_whole(obj, reduced)
+        if reduced is NotImplemented or isinstance(obj, types.CodeType | types.ModuleType):
+            self.modules.update(modules_named_by(obj))  # which the worker imports
         if reduced is not NotImplemented and (name := _name_in(self._main, obj).partition(".")[0]):
             self.names.setdefault(name, vars(self._main)[name])
         return reduced

@@ -38,9 +38,10 @@ _SLOW: dict[str, Modules] = {
     "pettingzoo": _OF_TORCHRL,
 }
 _PACKAGES = ("numpy", "gymnasium", "torch", "tensordict", "torchrl", "stable_baselines3")
-_NOT_LOOKED_INTO = frozenset(
-    {"__main__", "__mp_main__", "torchrl_pool", "numpy", "gymnasium", *sys.stdlib_module_names}
-)
+_NOT_LOOKED_INTO = frozenset({"__main__", "__mp_main__", "numpy", "gymnasium", *sys.stdlib_module_names})
+#: This package, which imports what is in it once that is used, and what of it workers run need no TorchRL.
+_OWN = "torchrl_pool"
+_OWN_WITHOUT_TORCH = f"{_OWN}._core", f"{_OWN}._workers"
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
 
@@ -66,6 +67,9 @@ def needed_by(names: Iterable[str]) -> list[str]:
         package, module = name.partition(".")[0], sys.modules.get(name)
         if package in _SLOW:
             found.update(_SLOW[package])
+        elif package == _OWN:
+            if name != _OWN and not name.startswith(_OWN_WITHOUT_TORCH):
+                found.update(_OF_TORCHRL)
         elif package not in _NOT_LOOKED_INTO and isinstance(module, types.ModuleType):
             values = list(_contents(module).values())
             new = {other for value in values for other in modules_named_by(value)} - seen
