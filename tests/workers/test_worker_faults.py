@@ -222,6 +222,30 @@ def test_a_worker_that_cannot_be_replaced_fails_with_a_sentence(make_pool, monke
     assert capfd.readouterr().err == ""
 
 
+class EndsItsProcess(Sampled):
+    """Each time that it is reset, once there is a file of this name."""
+
+    def __init__(self, file):
+        super().__init__()
+        self._file = file
+
+    def reset(self, **kwargs):
+        return os._exit(3) if self._file.exists() else super().reset(**kwargs)
+
+
+def test_a_worker_that_ends_as_soon_as_it_is_replaced_fails(tmp_path):
+    """It is not replaced for ever."""
+    pool = PoolEnv(partial(EndsItsProcess, tmp_path / "now"), 2, num_workers=1, respawn=True)
+    _, root = step(pool, pool.reset())
+    (tmp_path / "now").touch()
+    killed(pool._source.workers._workers[0].pid)
+    with pytest.raises(EnvFailure, match="its worker process ended with exit code 3"):
+        step(pool, root)
+    (tmp_path / "now").unlink()
+    step(pool, pool.reset())
+    pool.close()
+
+
 def parent_of(pid):
     with open(f"/proc/{pid}/stat") as stat:
         return int(stat.read().rpartition(")")[2].split()[1])
