@@ -14,6 +14,7 @@ from tensordict.nn import (
 from torch import distributions, nn
 from torchrl.modules import (
     IndependentNormal,
+    MultiAgentMLP,
     OneHotCategorical,
     ProbabilisticActor,
     TanhNormal,
@@ -287,6 +288,49 @@ def test_a_distribution_that_is_not_known_is_refused():
 def test_an_entropy_bonus_without_a_formula_is_refused():
     with pytest.raises(ValueError, match="TanhNormal"):
         PPOUpdate(ClipPPOLoss(*networks("tanh_normal")), partial(torch.optim.SGD, lr=0.0))
+
+
+@pytest.mark.parametrize("share_params", [True, False])
+def test_agents_learn_what_torchrl_teaches_them(share_params):
+    """Entries of a group of agents, a policy that sees an agent's own, and a critic that sees all of them."""
+    torch.manual_seed(1)
+    make = partial(MultiAgentMLP, 18, n_agents=3, share_params=share_params, num_cells=[16])
+    observation, value = ("agent", "observation"), ("agent", "state_value")
+    critic = TensorDictModule(make(1, centralized=True), [observation], [value])
+    actor = ProbabilisticActor(
+        TensorDictModule(make(5, centralized=False), [observation], [("agent", "logits")]),
+        in_keys=[("agent", "logits")],
+        out_keys=[("agent", "action")],
+        distribution_class=distributions.Categorical,
+        return_log_prob=True,
+        log_prob_key=("agent", "log_prob"),
+    )
+    names = ("reward", "done", "terminated")
+    keys = {"value": value, **{name: ("agent", name) for name in names}}
+    loss = ClipPPOLoss(actor, critic, **OPTIONS["all"])
+    loss.set_keys(action=("agent", "action"), sample_log_prob=("agent", "log_prob"), **keys)
+    gae = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
+    gae.set_keys(**keys)
+    env = PoolEnv("mpe2/simple_spread_v3", num_envs=4, categorical_action_encoding=True, max_cycles=10)
+    batch = next(iter(PoolCollector(env, actor, frames_per_batch=4 * 24)))
+    batch["next", "agent", "terminated"][1, 5, 2] = batch["next", "agent", "done"][1, 5, 2] = True  # alone
+    with torch.no_grad():
+        expected = gae(batch.clone())
+    found = estimate_advantages(gae, batch)
+    for key in ("advantage", "value_target", value):
+        assert found[key].shape == (4, 24, 3, 1)
+        torch.testing.assert_close(found[key], expected[key], rtol=1e-5, atol=1e-5)
+
+    losses = loss(expected.reshape(-1))
+    names = ("loss_objective", "loss_critic", "loss_entropy")
+    sum(losses[name] for name in names).backward()
+    gradients = [parameter.grad.clone() for parameter in loss.parameters()]
+    update = PPOUpdate(loss, partial(torch.optim.SGD, lr=0.0))
+    updated = update(update.columns(found), torch.arange(4 * 24))
+    for name in names:
+        torch.testing.assert_close(updated[name], losses[name].detach(), rtol=1e-5, atol=1e-6)
+    for parameter, gradient in zip(loss.parameters(), gradients, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
 
 
 # ---- parameters as one

@@ -31,8 +31,8 @@ def estimate_advantages(
             first of them, as in :class:`~torchrl_pool.training.PPOUpdate`; 1: each step's own is read.
 
     Returns:
-        The batch with ``"advantage"``, ``"value_target"`` and ``"state_value"``, ``[N, T, 1]``, under the
-        keys of ``gae``, and ``("next", "state_value")``.
+        The batch with ``"advantage"``, ``"value_target"`` and ``"state_value"``, ``[N, T, 1]``, or
+        ``[N, T, agents, 1]``, as the reward is, under the keys of ``gae``, and ``("next", "state_value")``.
 
     Raises:
         TypeError: an estimator of another kind, or a critic that is not made of TensorDictModules.
@@ -103,7 +103,7 @@ def values_of(
 
     value = values(batch.select(*in_keys).reshape(-1), sequence_length).reshape(done.shape)
     next_value = torch.cat([value[:, 1:], torch.empty_like(value[:, :1])], dim=1)
-    cut = done.squeeze(-1).clone()  # where no next step has the observation
+    cut = done.flatten(2).any(-1)  # where no next step has the observation; of agents, if one of them ends
     cut[:, -1] = True
     next_value[cut] = values(batch.get("next").select(*in_keys)[cut], 1)
     return value, next_value

@@ -10,7 +10,12 @@ from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import ExplorationType, RandomPolicy
 from torchrl.modules import EGreedyModule, QValueModule, SafeProbabilisticModule
 
-from torchrl_pool._collecting.lean_policy.distributions import NotSampled, Sampler, sampler_for
+from torchrl_pool._collecting.lean_policy.distributions import (
+    NotSampled,
+    Sampler,
+    parameter_names,
+    sampler_for,
+)
 from torchrl_pool._collecting.lean_policy.exploration import exploration_type_here, exploring
 from torchrl_pool._collecting.lean_policy.networks import TensorDictCall
 from torchrl_pool._collecting.lean_policy.values import NotApart, Values
@@ -42,7 +47,7 @@ class Draw(TensorDictCall):
         if module.return_log_prob:
             self.out_keys.append(module.log_prob_key)
         self._mode = mode
-        names = [key[-1] if isinstance(key, tuple) else key for key in module.dist_keys]
+        names = parameter_names(module)
         self._parameters: list[tuple[str, Key]] = list(zip(names, module.in_keys, strict=True))
         self._sampler: Sampler | None = None
         # tensordict's own class scores a sample after it was drawn, which gives other last bits.

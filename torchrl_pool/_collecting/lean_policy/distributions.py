@@ -199,6 +199,11 @@ _SAMPLERS: dict[Any, tuple[set[str], set[str], Callable[..., Sampler]]] = {
 }
 
 
+def parameter_names(module: ProbabilisticTensorDictModule) -> list[str]:
+    """The parameters of a module's distribution: those from nested entries have the last name of each."""
+    return [key[-1] if isinstance(key, tuple) else key for key in module.dist_keys]
+
+
 # ---- actions that were drawn before
 
 
@@ -213,7 +218,7 @@ class Density:
 
     def __init__(self, module: ProbabilisticTensorDictModule) -> None:
         self.kwargs: dict[str, Any] = dict(module.distribution_kwargs)
-        self.keys: dict[Any, Any] = dict(zip(module.dist_keys, module.in_keys, strict=True))
+        self.keys: dict[str, Any] = dict(zip(parameter_names(module), module.in_keys, strict=True))
 
     def prepared(self, action: Tensor) -> tuple[Tensor, Tensor | float]:
         """Actions ``[n, …]`` as :meth:`log_prob` takes them, and how much more it gives than the actor.
