@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests the package beside releases of others, each set in an environment of its own; prints a table.
+"""Runs the default tests beside releases of others, each set in an environment of its own; prints a table.
 
-    .ci/matrix.py                       all sets
-    .ci/matrix.py nightly released      these
-    .ci/matrix.py --tests tests         with all default tests
+    .ci/matrix.py                          all sets
+    .ci/matrix.py nightly oldest           these
+    .ci/matrix.py --tests env collecting   fewer tests
 
 The wheel is built once for each Python. Packages that a set does not name come in their newest releases. What
 TorchRL and tensordict ask of each other is not looked at: whether they work together is the question.
@@ -17,36 +17,16 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-# What TorchRL, tensordict and the tests need, in any release.
+EXTRAS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+# What the tests need, and what TorchRL and tensordict do, in any release.
 COMMON = [
+    *EXTRAS["test"],
     *("packaging", "cloudpickle", "orjson", "pyvers", "hoptorch", "importlib_metadata", "pyyaml"),
-    *("gymnasium[mujoco]==1.4.0", "ale-py", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis"),
-]
-# Those that touch TorchRL and tensordict most.
-TESTS = [
-    *(
-        "test_requirements.py",
-        "test_private_names.py",
-        "collecting/test_lean_policy.py",
-        "test_lean_updates.py",
-    ),
-    *(
-        "collecting/test_collector.py",
-        "collecting/test_torchrl_collectors.py",
-        "collecting/test_rollouts.py",
-        "env/test_masks.py",
-        "env/test_specs.py",
-    ),
-    *(
-        "transforms/test_transforms.py",
-        "collecting/test_recurrent_policies.py",
-        "collecting/test_changed_policies.py",
-    ),
-    *("env/test_given_tensordicts.py", "env/test_nested_entries.py"),
 ]
 
 
@@ -70,8 +50,8 @@ SETS = {
 }
 
 
-def run(*command: object, check: bool = True) -> str:
-    """What a command prints, which is not shown; where it must not fail, it ends the program."""
+def run(*command: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """A command, whose output is not shown; where it must not fail, it ends the program."""
     done = subprocess.run(
         list(map(str, command)),
         cwd=CHECKOUT / "tests",
@@ -81,12 +61,12 @@ def run(*command: object, check: bool = True) -> str:
     )
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command))}:\n{done.stdout[-4000:]}")
-    return done.stdout
+    return done
 
 
 def wheel_for(python: Path, folder: Path) -> Path:
     """A wheel of this checkout, built unless it is there."""
-    tag = run(python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])").strip()
+    tag = run(python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])").stdout.strip()
     if not (found := list(folder.glob(f"*-{tag}-*.whl"))):
         run(python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, CHECKOUT)
         found = list(folder.glob(f"*-{tag}-*.whl"))
@@ -105,12 +85,14 @@ def test_beside(which: Set, folder: Path, wheels: Path, tests: list[str]) -> tup
     names = [re.split("==", name)[0] for name in (which.base + " " + which.alone).split()]
     program = "import sys; from importlib.metadata import version; print(sys.version.split()[0], "
     program += "*(name + '=' + version(name) for name in sys.argv[1:]))"
-    versions = run(python, "-c", program, *names).strip()
-    pytest = (folder / "bin" / "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *tests)
-    out = run(*pytest, check=False)
-    (folder / "tests.txt").write_text(out)
-    failed = [line.partition(" - ")[0] for line in out.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return f"Python {versions}", out.splitlines()[-1].strip("= "), "; ".join(failed) or "-"
+    versions = run(python, "-c", program, *names).stdout.strip()
+    done = run(folder / "bin" / "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *tests, check=False)
+    (folder / "tests.txt").write_text(done.stdout)
+    lines = done.stdout.splitlines()
+    failed = [line.partition(" - ")[0] for line in lines if line.startswith(("FAILED", "ERROR"))]
+    if done.returncode and not failed:
+        failed = [f"pytest exits with {done.returncode}"]
+    return f"Python {versions}", lines[-1].strip("= "), "; ".join(failed) or "-"
 
 
 def main() -> int:
@@ -119,7 +101,7 @@ def main() -> int:
     )
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}")
     parser.add_argument("--folder", type=Path, default=CHECKOUT / "build" / "matrix", help="for environments")
-    parser.add_argument("--tests", nargs="+", default=TESTS, help="files, from the folder of tests")
+    parser.add_argument("--tests", nargs="+", default=["."], help="files or folders of tests")
     parsed = parser.parse_args()
     if unknown := [name for name in parsed.sets if name not in SETS]:
         parser.error(f"expected some of {', '.join(SETS)}, got {', '.join(unknown)}")

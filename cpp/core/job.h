@@ -66,7 +66,7 @@ struct StateOps {
 // on), an env's entry in `reset_options` (it has none), `outbox` (somebody waits for the whole job),
 // `state_ops` (of other operations). `chain` never is.
 struct Job {
-  [[maybe_unused]] Gap before;
+  Gap before;
 
   // ---- Set by the submitter, constant while in flight
   Op op = Op::kReset;
@@ -108,7 +108,7 @@ struct Job {
   std::vector<std::byte> learned;      // by the chain's stages, between two phases
   std::atomic<bool> cancelled{false};  // set by the waiting thread: the envs that are left are skipped
 
-  [[maybe_unused]] Gap gap;                 // between what every visit reads and what every chunk changes
+  Gap gap;                                  // between what every visit reads and what every chunk changes
   std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
   std::atomic<std::uint32_t> resets{0};     // results of kind kReset
   std::atomic<bool> finished{false};
@@ -128,7 +128,7 @@ struct Job {
   // The waiting thread does all the work itself; nothing is queued.
   bool IsInline() const { return delivery == Delivery::kAwaited && plan.caller_helps && plan.threads == 1; }
 
-  [[maybe_unused]] Gap after;
+  Gap after;
 };
 
 }  // namespace torchrl_pool::core

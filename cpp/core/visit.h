@@ -29,7 +29,7 @@ struct OutputRows {
 
 // The buffers of one thread.
 class Scratch {
-  [[maybe_unused]] Gap before_;
+  Gap before_;
 
  public:
   explicit Scratch(const Layout& layout)
@@ -56,7 +56,7 @@ class Scratch {
 
  private:
   ZeroedBytes bytes_;
-  [[maybe_unused]] Gap after_;
+  Gap after_;
 };
 
 // The visits of one thread for one job.

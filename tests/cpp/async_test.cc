@@ -296,8 +296,8 @@ TEST(ATimeoutLosesNothing) {
 
 // Every result of env 1 wakes the thread that waits for env 0, long before it is time to ask.
 TEST(AReceiverWhomOthersKeepWakingIsInterruptedAllTheSame) {
-  AsyncClient client(std::vector{test::CounterConfig({{"gate", true}}), test::CounterConfig()},
-                     {.num_threads = 2});
+  const std::vector configs{test::CounterConfig({{"gate", true}}), test::CounterConfig()};
+  AsyncClient client(configs, {.num_threads = 2});
   static std::atomic<bool> has_asked;
   has_asked.store(false);
   const auto interrupted = [] {

@@ -63,11 +63,11 @@ class CostModel {
  private:
   double CostOf(Work work) const { return cost_ns_[static_cast<std::size_t>(work)].value(); }
 
-  [[maybe_unused]] Gap before_;
+  Gap before_;
   const int num_threads_;
   const int num_cpus_;
   std::array<RunningMean, kNumWorks> cost_ns_{};  // of one env
-  [[maybe_unused]] Gap after_;
+  Gap after_;
 };
 
 }  // namespace torchrl_pool::core
