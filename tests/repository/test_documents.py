@@ -23,7 +23,7 @@ PROGRAMS = [
     if "RayCollector" not in program  # test_extras.py runs it
     and (document, program) != (CHECKOUT / "docs" / "index.md", FIRST)
 ]
-OTHERS = re.compile(r"\b(vizdoom|nle|procgen)\b")  # packages of recipes, which need not be there
+OTHERS = re.compile(r"\b(benchmarl|vizdoom|nle|procgen)\b")  # packages of recipes, which need not be there
 WITH_EXAMPLES = [
     ".".join(file.relative_to(CHECKOUT).with_suffix("").parts)
     for file in sorted((CHECKOUT / "torchrl_pool").rglob("*.py"))
@@ -33,10 +33,10 @@ WITH_EXAMPLES = [
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the C++ files that the documents show, which say their names in the first line."""
+    """A folder with the files that the documents show, which say their names in the first line."""
     for document in DOCUMENTS:
-        for source in code_blocks(document, "cpp"):
-            if named := re.match(r"// (\w+\.cc)\b", source):
+        for source in [*code_blocks(document, "cpp"), *code_blocks(document, "python")]:
+            if named := re.match(r"(?://|#) (\w+\.(?:cc|py))\b", source):
                 (tmp_path / named[1]).write_text(source)
     return tmp_path
 

@@ -100,6 +100,9 @@ class Chase(ParallelEnv):
         never = dict.fromkeys(self.agents, False)
         return self._observe(), rewards, over, never, {agent: {} for agent in self.agents}
 
+    def state(self):
+        return np.array([self.steps, self.rng.bit_generator.state["state"]["state"] % 7], np.float32)
+
     def _observe(self):
         shapes = {agent: self.observation_space(agent).shape for agent in self.agents}
         return {agent: self.rng.random(shape, np.float32) for agent, shape in shapes.items()}
@@ -235,6 +238,23 @@ def test_specs(makers):
     finally:
         pool.close()
         serial.close(raise_if_closed=False)
+
+
+def test_the_state_of_an_env_of_pettingzoo():
+    pool = PoolEnv(Chase, 2, num_workers=0, info_keys=["state", "step_count"])
+    serial = SerialEnv(2, lambda: PettingZooWrapper(Chase(), return_state=True))
+    assert pool.observation_spec["state"] == serial.observation_spec["state"]
+    rollouts = []
+    for env in (pool, serial):
+        env.set_seed(3)
+        torch.manual_seed(0)
+        policy = lambda tensordict: tensordict.update(pool.full_action_spec.rand())  # noqa: E731
+        rollouts.append(env.rollout(9, policy, break_when_any_done=False))
+    data, expected = rollouts
+    assert expected["state"].unique(dim=1).shape[1] > 4
+    assert_same(data, expected)
+    with pytest.raises(EnvFailure, match="got 'score'"):
+        PoolEnv(Chase, 1, num_workers=0, info_keys=["state", "score"])
 
 
 def test_agents_whose_flags_are_the_only_ones():

@@ -131,10 +131,10 @@ class PoolEnv(EnvBase):
             observations. Default: the task's own.
         info_keys: info entries to add to the observations: the task's own (see ``torchrl-pool info TASK``),
             or keys of a Gymnasium env's info dicts (``/`` separates nested levels; their specs are read from
-            a step or more of the first env), and for every env ``step_count`` (int64 ``[N, 1]``),
-            ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool ``[N, 1]``), which
-            equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each env has one float32
-            reward, ``exact_reward`` (float64 ``[N, 1]``) is its value before rounding.
+            a step or more of the first env), PettingZoo's ``state``, and for every env ``step_count`` (int64
+            ``[N, 1]``), ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool
+            ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each
+            env has one float32 reward, ``exact_reward`` (float64 ``[N, 1]``) is its value before rounding.
         from_pixels: adds a picture of each env to the observations, ``"pixels"`` (uint8 ``[N, H, W, 3]``), as
             in :class:`~torchrl.envs.GymEnv`.
         pixels_only: with ``from_pixels``, leaves out the task's own observations.

@@ -135,7 +135,7 @@ class PythonSource:
         if description.specs is not None:
             if obs_dtype is not None:
                 raise TypeError(
-                    "obs_dtype: expected with envs of Gymnasium and PettingZoo, got it with one of TorchRL, "
+                    "obs_dtype: expected with envs of Gymnasium, got it with one of TorchRL or PettingZoo, "
                     "whose entries keep their dtypes: wrap it in TransformedEnv(env, DoubleToFloat())"
                 )
             specs: list[Composite] = pickle.loads(description.specs)

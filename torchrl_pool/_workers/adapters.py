@@ -78,7 +78,8 @@ def adapt(
 
     Args:
         env: an env of Gymnasium, an env of TorchRL without batch dimensions, or an env of PettingZoo.
-        info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels.
+        info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels. Of an
+            env of PettingZoo: ``"state"``.
         told: the entries of rewards and infos of another env of Gymnasium like it; None: it takes a trial to
             know them.
         own_names: whether entries of spaces of Gymnasium have names of their own: see
@@ -96,14 +97,21 @@ def adapt(
         if told is None:
             told = told_in_steps(env, info_keys)
         return GymnasiumAdapter(env, told, own_names)
+    state: list[str] = []
     takes_turns = is_from("pettingzoo", "AECEnv", env)
     if takes_turns or is_from("pettingzoo", "ParallelEnv", env):
         from torchrl.envs import PettingZooWrapper
 
-        env = PettingZooWrapper(env, use_mask=takes_turns)  # which tells whose turn it is
+        state = [key for key in info_keys if key == "state"]
+        info_keys = [key for key in info_keys if key != "state"]
+        # The mask tells whose turn it is.
+        env = PettingZooWrapper(env, use_mask=takes_turns, return_state=bool(state))
     if is_from("torchrl.envs", "EnvBase", env):
         if info_keys:
-            raise TypeError("info_keys: a TorchRL env has no info dicts; its observation_spec holds all")
+            raise TypeError(
+                "info_keys: expected 'state' with an env of PettingZoo, and none with one of TorchRL, whose "
+                f"observation_spec holds all, got {', '.join(map(repr, info_keys))}"
+            )
         if env.batch_size:
             raise TypeError(
                 f"expected an env without batch dimensions, got {type(env).__name__} "
@@ -113,7 +121,7 @@ def adapt(
         from torchrl_pool._workers.gym_env_adapter import GymEnvAdapter
         from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
-        return (GymEnvAdapter if GymEnvAdapter.takes(env) else TorchRLAdapter)(env)
+        return GymEnvAdapter(env) if GymEnvAdapter.takes(env) else TorchRLAdapter(env, state)
     many = " of many envs; pass a callable that makes one" if hasattr(env, "num_envs") else ""
     raise TypeError(
         "expected a gymnasium.Env, a torchrl.envs.EnvBase, a pettingzoo.ParallelEnv or a pettingzoo.AECEnv, "

@@ -37,12 +37,16 @@ class TorchRLAdapter:
     state in the tensordict; entries of its ``state_spec`` that a step is given come in the place of those.
     The flags of the env are those at the root; where all are nested, it is done as soon as a part of it is.
     A reset's seed is given to ``set_seed``, its options to ``reset(options=…)``.
+
+    Args:
+        env: the env.
+        asked_for: names of observations that the env gives because ``info_keys`` asked for them.
     """
 
     is_restored = False
     tell_info: Callable[[Any, bool], None] | None = None
 
-    def __init__(self, env: EnvBase) -> None:
+    def __init__(self, env: EnvBase, asked_for: Sequence[str] = ()) -> None:
         if isinstance(env, TransformedEnv):
             env.transform._check_batched_worker_compat()  # as SerialEnv does
         self.env = env
@@ -65,7 +69,10 @@ class TorchRLAdapter:
         self.entries = [
             *_entries(actions, "action"),
             *([Entry(STATES, "action", "uint8", (self._states.size,))] if states else []),
-            *_entries(observations, "observation"),
+            *(
+                _entry(key, spec, "info" if key in asked_for else "observation")
+                for key, spec in observations.items()
+            ),
             *_entries(rewards, "reward"),
             *_entries(nested_flags, "done"),
         ]
