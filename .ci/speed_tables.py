@@ -12,7 +12,13 @@ from typing import Any
 from chart import SCHEMES, bars
 from generated import CHECKOUT, fill, table, write
 
-DOCUMENTS = ["README.md", "docs/index.md", "docs/benchmarks.md", "docs/recipes/torchrl_programs.md"]
+DOCUMENTS = [
+    "README.md",
+    "docs/index.md",
+    "docs/benchmarks.md",
+    "docs/families/mpe.md",
+    "docs/recipes/torchrl_programs.md",
+]
 CHART = "docs/images/throughput"
 MAIN = ["HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "ALE/Pong-v5", "CartPole-v1"]
 SIDES = {"torchrl_pool": "torchrl_pool, not compiled", "TorchRL's ppo_mujoco": "TorchRL's `ppo_mujoco.py`"}
@@ -99,6 +105,22 @@ def throughput_table() -> str:
     all_tasks = table([*begin, "of bare C++:", *names], of_all)
     atari = table([*begin, "times AtariVectorEnv:"], of_atari)
     return f"Measured on: {machine('throughput')}.\n\n{all_tasks}\n{atari}"
+
+
+def many_agents() -> str:
+    peers = {
+        "pettingzoo": "loop over mpe2",
+        "workers": "mpe2 in workers",
+        "torchrl": "ParallelEnv",
+        "vmas": "VMAS",
+    }
+    rows = []
+    for row in results("many_agents"):
+        first = [f"`{row['task']}`", str(row["num_envs"]), digits(row["steps_per_second"]["torchrl_pool"])]
+        rows.append([*first, share(row), *(factor(row["pool_is_faster_by"].get(peer)) for peer in peers)])
+    names = [f"times {name}:" for name in peers.values()]
+    header = ["task", "envs:", "steps/s:", "of bare C++:", *names]
+    return f"Measured on: {machine('many_agents')}.\n\n{table(header, rows)}"
 
 
 def one_env() -> str:
@@ -214,6 +236,7 @@ def torchrl_programs() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "sentence": sentence,
     "throughput": throughput_table,
+    "many_agents": many_agents,
     "one_env": one_env,
     "latency": latency,
     "collecting": collecting,

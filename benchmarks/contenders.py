@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import itertools
 import os
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 import gymnasium
 import torch
 from tensordict import TensorDictBase
-from torchrl.envs import DMControlEnv, EnvBase, GymWrapper, ParallelEnv
+from torchrl.envs import DMControlEnv, EnvBase, GymWrapper, ParallelEnv, PettingZooWrapper
 
 from torchrl_pool import PoolEnv, task_info
 from torchrl_pool._plugins.building import compile_plugin
@@ -29,6 +30,7 @@ PEERS = Path(__file__).parent / "peers"
 STOCK = 64  # batches of actions, drawn beforehand and taken in turn
 ENVPOOL_PYTHON = "TORCHRL_POOL_ENVPOOL_PYTHON"  # environment variable: the interpreter that has EnvPool
 MAX_PROCESSES = 16  # contenders with a process for each env have no more envs than this
+MAX_PYTHON_ENVS = 256  # nor those that step Python's envs one after the other than this
 
 
 class Unavailable(Exception):
@@ -72,14 +74,18 @@ class Stepper:
     def __init__(self, env: EnvBase) -> None:
         self.env = env
         self.root: TensorDictBase = env.reset()
-        self.actions = [env.rand_action()["action"] for _ in range(STOCK)]
+        keys = [key if isinstance(key, tuple) else (key,) for key in env.action_keys]
+        self.actions = [
+            [(key, drawn[key]) for key in keys] for drawn in (env.rand_action() for _ in range(STOCK))
+        ]
         self.position = 0
 
     def __call__(self, calls: int) -> None:
         env, root, actions = self.env, self.root, self.actions
         for i in range(self.position, self.position + calls):
-            # The cheapest way that tensordict has: what the policy does is not measured.
-            root._set_str("action", actions[i % STOCK], inplace=False, validated=True)
+            for key, action in actions[i % STOCK]:
+                # The cheapest way that tensordict has: what the policy does is not measured.
+                root._set_tuple(key, action, inplace=False, validated=True)
             _, root = env.step_and_maybe_reset(root)
         self.root = root
         self.position += calls
@@ -104,14 +110,29 @@ def _torchrl(case: Case) -> Contender:
 
 def _torchrl_env(task: str) -> EnvBase:
     """TorchRL's env around the env that a task reproduces."""
-    if task_info(task).family == "dm_control":
-        return DMControlEnv(*suite_names(task))
-    return GymWrapper(_gymnasium_env(task))
+    match task_info(task).family:
+        case "dm_control":
+            return DMControlEnv(*suite_names(task))
+        case "mpe":
+            return PettingZooWrapper(_parallel_env(task))
+        case _:
+            return GymWrapper(_gymnasium_env(task))
+
+
+def _workers(case: Case) -> Contender:
+    _check_python_envs(case)
+    make = partial(_torchrl_env, case.task)
+    return _stepped(PoolEnv(make, case.num_envs, num_workers=case.num_threads), case.num_envs)
 
 
 def _check_processes(case: Case) -> None:
     if case.num_envs > MAX_PROCESSES:
         raise Unavailable(f"a process for each of {case.num_envs} envs: measured up to {MAX_PROCESSES}")
+
+
+def _check_python_envs(case: Case) -> None:
+    if case.num_envs > MAX_PYTHON_ENVS:
+        raise Unavailable(f"{case.num_envs} envs of Python: measured up to {MAX_PYTHON_ENVS}")
 
 
 # ---- C++ and other processes
@@ -121,7 +142,9 @@ def _raw(case: Case) -> Contender:
     library = ctypes.CDLL(str(compile_plugin(PEERS / "bare_loop.cc", flags=["-pthread", "-ldl"])))
     library.bare_loop_open.restype = ctypes.c_void_p
     library.bare_loop_run.restype = ctypes.c_bool
-    rows = PoolEnv(case.task, 1024, categorical_action_encoding=True).rand_action()["action"].contiguous()
+    pool = PoolEnv(case.task, 1024, categorical_action_encoding=True)
+    drawn = pool.rand_action()
+    rows = torch.cat([drawn[key].reshape(1024, -1).view(torch.uint8) for key in pool.action_keys], 1)
     plugin, message = task_info(case.task).plugin_path, ctypes.create_string_buffer(1024)
     loop = ctypes.c_void_p(
         library.bare_loop_open(plugin.encode(), case.task.encode(), case.num_envs, case.num_threads, message)
@@ -130,9 +153,8 @@ def _raw(case: Case) -> Contender:
         raise RuntimeError(message.value.decode())
 
     def run(calls: int) -> None:
-        actions, row_bytes = ctypes.c_void_p(rows.data_ptr()), ctypes.c_size_t(rows[0].nbytes)
-        steps, num_rows = ctypes.c_int64(calls), ctypes.c_int64(len(rows))
-        if not library.bare_loop_run(loop, steps, actions, row_bytes, num_rows, message):
+        actions, num_rows = ctypes.c_void_p(rows.data_ptr()), ctypes.c_int64(len(rows))
+        if not library.bare_loop_run(loop, ctypes.c_int64(calls), actions, num_rows, message):
             raise RuntimeError(message.value.decode())
 
     return Contender(run, case.num_envs, partial(library.bare_loop_close, loop))
@@ -278,6 +300,50 @@ def _ale(case: Case) -> Contender:
     return _vector(AtariVectorEnv(game, case.num_envs, num_threads=case.num_threads), case.num_envs)
 
 
+# ---- envs of many agents
+
+
+def _parallel_env(task: str) -> Any:
+    """mpe2's env of all agents that a task reproduces."""
+    if task_info(task).family != "mpe":
+        raise Unavailable(f"{task} has one agent")
+    return importlib.import_module(task.replace("/", ".")).parallel_env()
+
+
+def _pettingzoo(case: Case) -> Contender:
+    _check_python_envs(case)
+    envs = [_parallel_env(case.task) for _ in range(case.num_envs)]
+    for env in envs:
+        env.reset(seed=0)
+    actions = [{name: envs[0].action_space(name).sample() for name in envs[0].agents} for _ in range(STOCK)]
+
+    def run(calls: int) -> None:
+        for i in range(calls):
+            for env in envs:
+                env.step(actions[i % STOCK])
+                if not env.agents:
+                    env.reset()
+
+    return Contender(run, case.num_envs, lambda: [env.close() for env in envs])
+
+
+def _vmas(case: Case) -> Contender:
+    if case.task != "mpe2/simple_spread_v3":
+        raise Unavailable(f"VMAS is measured with simple_spread, not with {case.task}")
+    import vmas
+
+    env = vmas.make_env("simple_spread", case.num_envs, continuous_actions=False, max_steps=25, seed=0)
+    actions = [[env.get_random_action(agent) for agent in env.agents] for _ in range(STOCK)]
+
+    def run(calls: int) -> None:
+        for i in range(calls):
+            *_, done, _ = env.step(actions[i % STOCK])
+            if done.any():  # all end together, of their time limit
+                env.reset()
+
+    return Contender(run, case.num_envs, lambda: None)
+
+
 CONTENDERS: dict[str, tuple[Callable[[Case], Contender], str]] = {
     POOL: (_pool, "PoolEnv.step_and_maybe_reset"),
     "raw": (_raw, "the task's C++ envs on plain threads: no pool, no Python, outputs thrown away"),
@@ -285,8 +351,11 @@ CONTENDERS: dict[str, tuple[Callable[[Case], Contender], str]] = {
     "gymnasium": (_gymnasium, "Gymnasium's env, or a loop over them (SyncVectorEnv)"),
     "gymnasium-tensors": (_gymnasium_tensors, "Gymnasium's env with tensors in and out, one env"),
     "gymnasium-async": (_gymnasium_async, "a process for each of Gymnasium's envs (AsyncVectorEnv)"),
-    "torchrl": (_torchrl, "TorchRL's GymEnv or DMControlEnv, or a process for each (ParallelEnv)"),
+    "torchrl": (_torchrl, "TorchRL's env around the reference, or a process for each (ParallelEnv)"),
+    "workers": (_workers, "PoolEnv with TorchRL's envs in as many processes as there are threads"),
     "ale": (_ale, "ale-py's AtariVectorEnv"),
+    "pettingzoo": (_pettingzoo, "a loop over mpe2's parallel envs"),
+    "vmas": (_vmas, "VMAS's simple_spread: all envs in torch, on one thread"),
 }
 
 

@@ -30,7 +30,10 @@ from torchrl_pool import _core
 from torchrl_pool._tables import print_table
 
 TASKS = ["CartPole-v1", "HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "ALE/Pong-v5", "ALE/Breakout-v5"]
-PACKAGES = ("torchrl_pool", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "mujoco", "ale-py")
+PACKAGES = (
+    *("torchrl_pool", "torch", "torchrl", "tensordict", "numpy", "gymnasium"),
+    *("mujoco", "ale-py", "mpe2", "vmas"),
+)
 
 
 # ---- measuring

@@ -31,7 +31,11 @@ struct Share {
     const trp_spec* specs = nullptr;
     const auto num_specs = task.specs(config, &specs);
     for (std::int64_t i = 0; i < num_specs; ++i) {
-      if (specs[i].role == TRP_ACTION) continue;
+      if (specs[i].role == TRP_ACTION) {
+        action_offsets.push_back(action_bytes);
+        action_bytes += RowBytes(specs[i]);
+        continue;
+      }
       rows.emplace_back(specs[i].role == TRP_INFO ? 0 : RowBytes(specs[i]));
       outputs.push_back(rows.back().empty() ? nullptr : rows.back().data());
     }
@@ -50,13 +54,15 @@ struct Share {
     for (trp_env* env : envs) task.destroy(env);
   }
 
-  void Run(std::int64_t steps, const std::uint8_t* actions, std::size_t row_bytes, std::int64_t num_rows) {
+  void Run(std::int64_t steps, const std::uint8_t* actions, std::int64_t num_rows) {
+    std::vector<const void*> columns(action_offsets.size());
     for (std::int64_t step = 0; step < steps; ++step) {
       for (std::size_t i = 0; i < envs.size(); ++i) {
         next_action = (next_action + 1) % num_rows;
-        const void* action = actions + static_cast<std::size_t>(next_action) * row_bytes;
+        const std::uint8_t* row = actions + static_cast<std::size_t>(next_action) * action_bytes;
+        for (std::size_t k = 0; k < columns.size(); ++k) columns[k] = row + action_offsets[k];
         trp_step_result result{};
-        Check(task.step(envs[i], &action, outputs.data(), &result, &error), error);
+        Check(task.step(envs[i], columns.data(), outputs.data(), &result, &error), error);
         const bool timed_out = ++elapsed_steps[i] == task.max_episode_steps;
         if (!timed_out && !result.terminated && !result.truncated) continue;
         elapsed_steps[i] = 0;
@@ -70,6 +76,8 @@ struct Share {
   std::vector<std::int64_t> elapsed_steps;
   std::vector<std::vector<std::uint8_t>> rows;
   std::vector<void*> outputs;
+  std::vector<std::size_t> action_offsets;  // in a row of actions, which has all of an env's
+  std::size_t action_bytes = 0;
   std::int64_t next_action;
   trp_error error{};
 };
@@ -93,8 +101,8 @@ class Loop {
     task_.close(config_);
   }
 
-  void Run(std::int64_t steps, const std::uint8_t* actions, std::size_t row_bytes, std::int64_t num_rows) {
-    const auto run = [&](Share& share) { share.Run(steps, actions, row_bytes, num_rows); };
+  void Run(std::int64_t steps, const std::uint8_t* actions, std::int64_t num_rows) {
+    const auto run = [&](Share& share) { share.Run(steps, actions, num_rows); };
     std::vector<std::future<void>> others;
     for (std::size_t i = 1; i < shares_.size(); ++i) {
       others.push_back(std::async(std::launch::async, run, std::ref(*shares_[i])));
@@ -146,8 +154,8 @@ EXPORTED Loop* bare_loop_open(const char* library, const char* task, int num_env
 
 // Steps each env so many times; the envs take the rows of actions in turn.
 EXPORTED bool bare_loop_run(Loop* loop, std::int64_t steps, const std::uint8_t* actions,
-                            std::size_t row_bytes, std::int64_t num_rows, char* message) {
-  return Try([&] { loop->Run(steps, actions, row_bytes, num_rows); }, message);
+                            std::int64_t num_rows, char* message) {
+  return Try([&] { loop->Run(steps, actions, num_rows); }, message);
 }
 
 EXPORTED void bare_loop_close(Loop* loop) { delete loop; }

@@ -43,7 +43,8 @@ class Canvas : public Picture {
   void Shape(const Corners& corners, Colour colour);  // polygon(width=0)
   void Line(Point from, Point to, Colour colour, int width = 1);
   void Lines(const std::vector<Point>& points, Colour colour, int width, bool is_closed);
-  void Disc(Point centre, int radius, Colour colour);                                 // circle(width=0)
+  void Disc(Point centre, double radius, Colour colour);                              // circle(width=0)
+  void Ring(Point centre, double radius, Colour colour);                              // circle(width=1)
   void SmoothLine(Point from, Point to, Colour colour);                               // aaline
   void SmoothLines(const std::vector<Point>& points, Colour colour, bool is_closed);  // aalines
 
@@ -63,6 +64,9 @@ class Canvas : public Picture {
   void CircleEdge(Pixel centre, int radius, Colour colour);
   void FillCircle(Pixel centre, int radius, Colour colour);
   void FillTriangle(std::vector<Pixel> corners, Colour colour);
+  // Calls visit(first column, last column, row) from one edge of a circle to the other.
+  template <class Visit>
+  static void VisitRows(Point centre, int radius, const Visit& visit);
   void ThinLine(Pixel from, Pixel to, Colour colour);
   void ThickLine(Pixel from, Pixel to, int width, Colour colour);
 

@@ -119,11 +119,11 @@ void Canvas::ThickLine(Pixel from, Pixel to, int width, Colour colour) {
   });
 }
 
-void Canvas::Disc(Point centre, int radius, Colour colour) {
+template <class Visit>
+void Canvas::VisitRows(Point centre, int radius, const Visit& visit) {
   const int cx = Cut(centre.x), cy = Cut(centre.y);
   const auto rows = [&](int half_width, int distance) {
-    for (const int y : {cy + distance - 1, cy - distance})
-      HorizontalLine(cx - half_width, cx + half_width - 1, y, colour);
+    for (const int y : {cy + distance - 1, cy - distance}) visit(cx - half_width, cx + half_width - 1, y);
   };
   int error = 1 - radius, across = -2 * radius, along = 0, narrow = 0, wide = radius;
   while (narrow < wide) {
@@ -135,9 +135,21 @@ void Canvas::Disc(Point centre, int radius, Colour colour) {
     ++narrow;
     along += 2;
     error += along + 1;
-    if (error >= 0) rows(narrow, wide);
+    rows(narrow, wide);
     rows(wide, narrow);
   }
+}
+
+void Canvas::Disc(Point centre, double radius, Colour colour) {
+  VisitRows(centre, Cut(radius), [&](int left, int right, int y) { HorizontalLine(left, right, y, colour); });
+}
+
+void Canvas::Ring(Point centre, double radius, Colour colour) {
+  if (Cut(radius) == 1) return Disc(centre, radius, colour);
+  VisitRows(centre, Cut(radius), [&](int left, int right, int y) {
+    Set(left, y, colour);
+    Set(right, y, colour);
+  });
 }
 
 bool Canvas::SmoothSpan::IsSteep() const { return std::fabs(x2 - x1) < std::fabs(y2 - y1); }

@@ -157,6 +157,7 @@ void CheckFamily(const std::string& plugin, std::size_t most_places) {
 constexpr std::size_t kEveryPlace = 10'000;
 
 TEST(StatesOfClassicControl) { CheckFamily("libtorchrl_pool_classic", kEveryPlace); }
+TEST(StatesOfMpe) { CheckFamily("libtorchrl_pool_mpe", kEveryPlace); }
 TEST(StatesOfToyTexts) { CheckFamily("libtorchrl_pool_toy_text", kEveryPlace); }
 
 #ifdef MUJOCO_PLUGIN

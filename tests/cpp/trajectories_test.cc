@@ -177,6 +177,8 @@ std::map<std::string, std::string> HashesOf(const std::string& plugin_path) {
   trp_error error{};
   const trp_plugin* plugin = reinterpret_cast<trp_entry_point>(dlsym(library, TRP_ENTRY_POINT))(&error);
   if (!plugin) throw std::runtime_error(error.message);
+  // Where there is no NumPy, sums are plain, as on any processor.
+  for (std::int64_t i = 0; i < plugin->num_packages; ++i) plugin->locate(i, "/nowhere");
   std::map<std::string, std::string> hashes;
   for (std::int64_t i = 0; i < plugin->num_tasks; ++i) {
     char text[17];

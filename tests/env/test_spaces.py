@@ -1,6 +1,7 @@
 """Tasks with other than one observation and one action: specs and values as TorchRL has them."""
 
 import contextlib
+import re
 
 import gymnasium
 import numpy as np
@@ -260,8 +261,10 @@ def test_as_a_vector_env_equals_its_twins(task, mode):
     pool.close()
 
 
-def test_as_a_vector_env_agents_are_refused():
-    with pytest.raises(
-        TypeError, match=r"expected one reward for each env, got rewards of shapes \[\[3, 1\]\]"
-    ):
-        PoolVectorEnv("Agents-v0", N)
+@pytest.mark.parametrize(
+    ("task", "shapes"), [("Agents-v0", [[3, 1]]), ("mpe2/simple_tag_v3", [[3, 1], [1, 1]])]
+)
+def test_as_a_vector_env_agents_are_refused(task, shapes):
+    message = f"expected one reward for each env, got rewards of shapes {shapes}"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        PoolVectorEnv(task, N)

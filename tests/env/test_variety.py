@@ -26,6 +26,7 @@ FAMILIES = [
     "ALE/Pong-v5",
     "BipedalWalker-v3",
     "LunarLander-v3",
+    "mpe2/collect_treasure_v1",
 ]
 
 

@@ -32,13 +32,14 @@ root = env.rand_action(env.reset())
 # With a task whose actions are choices.
 CHOOSING = {
     "a choice that there is not": """
-before, last = env.get_state(), env.action_spec_unbatched.space.n - 1
-message = f"'action' of env 2: expected one of 0 to {last}"
+before, key = env.get_state(), env.action_keys[0]
+last = env.full_action_spec_unbatched[key].space.n - 1
 for choice in (last + 1, -1, 2**62):
-    bad = root.clone().set("action", torch.tensor([0, 1, choice, 0]))
-    for step in (env.step, env.step_and_maybe_reset):
-        refused(ValueError, message, step, bad.clone())
-    refused(ValueError, message, env.async_step_send, bad[1:3], [1, 2])
+    bad = root.clone()
+    bad[key][2] = choice
+    for call in (env.step, env.step_and_maybe_reset, lambda bad: env.async_step_send(bad[1:3], [1, 2])):
+        error = refused(ValueError, f"expected one of 0 to {last}", call, bad.clone())
+        assert "action' of env 2" in str(error)
 assert env.get_state() == before
 """,
     "unknown env_index": """
@@ -90,7 +91,7 @@ FAULTS = {
     **{fault: choosing("CartPole-v1") + code + USABLE for fault, code in CHOOSING.items()},
     **{
         f"all of these, {task}": "".join(choosing(task) + code + USABLE for code in CHOOSING.values())
-        for task in ("LunarLander-v3", "MiniGrid-DoorKey-5x5-v0")
+        for task in ("LunarLander-v3", "MiniGrid-DoorKey-5x5-v0", "mpe2/simple_spread_v3")
     },
     "env throws": """
 env = PoolEnv("Fault-v0", 4, num_threads=2, env_options=[{}, {"fault": "throw", "at": 2}, {}, {}])
@@ -278,7 +279,7 @@ os.mkdir("_plugins")
 for path in ("_plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
     Path(path).write_bytes(Path(sys.argv[1]).read_bytes())
 TASKS = ["CartPole-v1", "Taxi-v4", "LunarLander-v3", "MiniGrid-DoorKey-5x5-v0", "Hopper-v5", "ALE/Pong-v5"]
-for task in TASKS:
+for task in [*TASKS, "mpe2/simple_v3"]:
     PoolEnv(task, 2).rollout(3)
 own = Path(torchrl_pool._core.__file__).parent
 named = {sys.argv[1]}

@@ -114,7 +114,7 @@ VALUES = st.one_of(
     st.builds(object),
 )
 FAST_TASKS = [
-    task for task in ONE_OF_EACH_KIND if task_info(task).family in ("classic", "minigrid", "toy_text")
+    task for task in ONE_OF_EACH_KIND if task_info(task).family in ("classic", "minigrid", "mpe", "toy_text")
 ]
 
 

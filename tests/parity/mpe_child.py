@@ -12,12 +12,12 @@ from torchrl_pool import PoolEnv
 EnvLogger.suppress_output()  # it warns of each action that is clipped
 
 
-def make_twin(task, options):
+def make_twin(task, options, **others):
     module = importlib.import_module(task.replace("/", "."))
     options = dict(options)
     per_agent = options.pop("group_map", "by_name") == "one_group_per_agent"
     return PettingZooWrapper(
-        module.parallel_env(**options),
+        module.parallel_env(**options, **others),
         return_state=True,
         group_map=MarlGroupMapType.ONE_GROUP_PER_AGENT if per_agent else None,
     )
@@ -118,6 +118,33 @@ def compared(task, steps, options=None, num_envs=3, seed=0, advance_at=None, spr
             break
     pool.close()
     return different[:5], counts
+
+
+class Silence:
+    """In the place of a font: the words of agents are not in the pool's pictures."""
+
+    def render_to(self, *arguments):
+        pass
+
+
+def different_pictures(task, options, steps=60):
+    """Which of the pictures of some episodes differ in how many pixels, and how many pictures there were."""
+    pool, twin = make_pool(task, 1, options), make_twin(task, options, render_mode="rgb_array")
+    twin.unwrapped.game_font = Silence()
+    root, twins_root, found, shown = pool.reset(seed=0), twin.reset(seed=0), [], []
+    for t in range(steps):
+        shown.append(torch.from_numpy(twin.render()))
+        pixels = pool.render()[0]
+        found += [] if pixels.shape == shown[-1].shape else [f"shape {tuple(pixels.shape)}"]
+        differing = (pixels != shown[-1]).any(-1)
+        found += [f"picture {t}: {int(differing.sum())} pixels"] if differing.any() else []
+        root = pool.rand_action(root)
+        step = twin.step(twins_root.update(root.select(*pool.action_keys)[0].clone()))["next"]
+        root = pool.step_and_maybe_reset(root)[1]
+        twins_root = twin.reset() if step["done"] else twin.step_mdp(twins_root)
+        twins_root = twins_root.exclude(*pool.action_keys, *pool.reward_keys)
+    pool.close()
+    return found[:5], len({picture.numpy().tobytes() for picture in shown})
 
 
 serve(globals())

@@ -11,7 +11,7 @@ from torchrl_pool.testing import check_plugin
 TASKS = list_tasks("mpe")
 CONTINUOUS = {"continuous_actions": True}
 # Of the constructors: pictures, and values that TorchRL's wrapper passes over.
-LEFT_OUT = {"render_mode", "dynamic_rescaling", "benchmark_data"}
+LEFT_OUT = {"render_mode", "benchmark_data"}
 OWN = {"group_map"}
 FAR = {"max_cycles": 120}
 OPTIONS = [
@@ -116,6 +116,14 @@ def test_bits_that_no_processor_changes(task, with_kernels):
 def test_specs_and_groups_equal_pettingzoo_wrappers(task, plain):
     for options in ({}, CONTINUOUS, {"group_map": "one_group_per_agent"}):
         assert plain.ask("different_specs", task=task, options=options) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic_rescaling": False, **CONTINUOUS}], ids=["grow", "stay"])
+@pytest.mark.parametrize("task", TASKS)
+def test_pictures_equal_mpe2s_but_for_words(task, options, plain):
+    different, num_pictures = plain.ask("different_pictures", task=task, options=options)
+    assert not different
+    assert num_pictures > (2 if "crypto" in task else 50)  # there nobody moves
 
 
 @pytest.mark.parametrize("task", TASKS)

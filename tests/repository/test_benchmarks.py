@@ -1,6 +1,7 @@
 """The programs of ``benchmarks/``."""
 
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -71,11 +72,20 @@ def test_throughput_prints_and_saves(tmp_path, monkeypatch, capsys):
         assert cell["pool_is_faster_by"][POOL] == 1
 
 
-@pytest.mark.parametrize("name", [name for name in CONTENDERS if name != "envpool"])
-@pytest.mark.parametrize("task", ["Ant-v5", "ALE/Pong-v5"])
+# Those that step one kind of task alone.
+ONLY = {"ale": "ALE/Pong-v5", "pettingzoo": "mpe2/simple_tag_v3", "vmas": "mpe2/simple_spread_v3"}
+GENERAL = [name for name in CONTENDERS if name not in (*ONLY, "envpool")]
+STEPPED = [
+    *ONLY.items(),
+    *((name, "mpe2/simple_tag_v3") for name in (POOL, "raw", "torchrl", "workers")),
+    *itertools.product(GENERAL, ["Ant-v5", "ALE/Pong-v5"]),
+]
+
+
+@pytest.mark.parametrize(("task", "name"), [(task, name) for name, task in STEPPED])
 def test_every_contender_steps(task, name):
-    if (task, name) == ("Ant-v5", "ale"):
-        pytest.skip("ale-py plays Atari games only")
+    if name == "vmas":
+        pytest.importorskip("vmas")
     contender = make(name, task, num_envs=1 if name == "gymnasium-tensors" else 2, num_threads=2)
     try:
         contender.run(2)

@@ -292,6 +292,14 @@ AGENTS: Pipelines = {
     "chosen_of_agents": lambda: [t.StepCounter(), t.SelectTransform(AGENT_SEEN, "step_count")],
 }
 
+PREY: Pipelines = {
+    "prey": lambda: [
+        t.RewardSum([("agent", "reward"), ("adversary", "reward")]),
+        VecNorm([("agent", "observation")]),
+        t.CatFrames(N=2, dim=-1, in_keys=[("adversary", "observation")], reset_key="_reset"),
+    ],
+}
+
 
 def some(*names: str) -> Pipelines:
     return {name: VECTORS[name] for name in names}
@@ -309,6 +317,7 @@ FAMILIES: Mapping[str, tuple[str, Mapping[str, object], Pipelines]] = {
         {**PICTURES, **some("td3", "ddpg", "reinforce", "dqn", "counters", "returns_alone")},
     ),
     "agents": ("Agents-v0", {}, AGENTS),  # of tests/plugins/spaces.cc
+    "mpe": ("mpe2/simple_tag_v3", {"max_cycles": 9}, PREY),
 }
 CASES = [(family, name) for family, (_, _, pipelines) in FAMILIES.items() for name in pipelines]
 # What fuse leaves, in part, to TorchRL.

@@ -12,8 +12,8 @@
 namespace torchrl_pool::mpe {
 namespace {
 
-constexpr double kBound = 0.95;
-constexpr std::int64_t kMostKinds = 6;
+constexpr Colour kKinds[] = {{0.212, 0.408, 0.776}, {0.945, 0.553, 0.000}, {0.169, 0.627, 0.173},
+                             {0.839, 0.149, 0.157}, {0.580, 0.404, 0.741}, {0.549, 0.337, 0.294}};
 constexpr std::int64_t kNothing = -1;
 
 class CollectTreasure : public Scenario {
@@ -25,7 +25,7 @@ class CollectTreasure : public Scenario {
     void Visit(Visitor& visit) {
       visit("num_collectors", num_collectors, "agents that collect", {.minimum = 1, .maximum = kMost});
       visit("num_deposits", num_deposits, "agents that are deposits, each for one kind of treasure",
-            {.minimum = 1, .maximum = kMostKinds});
+            {.minimum = 1, .maximum = std::size(kKinds)});
       visit("num_treasures", num_treasures, "treasures", {.minimum = 1, .maximum = kMost});
       CommonOptions::Visit(visit);
     }
@@ -41,7 +41,7 @@ class CollectTreasure : public Scenario {
     AddAgents(
         options.num_deposits,
         {.name = "deposit", .size = 0.075, .mass = 2.25, .acceleration = 1.5, .max_speed = 1, .moves = true});
-    AddLandmarks(options.num_treasures, {.size = 0.025});
+    AddLandmarks(options.num_treasures, {.size = 0.025, .scatter = 0.95});
   }
   static Specs MakeSpecs(const Options& options) {
     return CollectTreasure(options).Describe(
@@ -67,7 +67,7 @@ class CollectTreasure : public Scenario {
     std::fill(held_.begin(), held_.end(), kNothing);
     for (std::size_t i = 0; i < treasures_.size(); ++i) {
       treasures_[i] = {.is_there = true, .kind = rng.Integers(0, num_kinds_)};
-      Place(rng, landmarks()[i], kBound);
+      Scatter(rng, landmarks()[i]);
     }
   }
 
@@ -79,7 +79,7 @@ class CollectTreasure : public Scenario {
       Entity& place = landmarks()[i];
       if (!treasure.is_there) {
         respawns_.Random();  // whether it comes back, which is certain
-        Place(respawns_, place, kBound);
+        Scatter(respawns_, place);
         treasure = {.is_there = true, .kind = respawns_.Integers(0, num_kinds_)};
         continue;
       }
@@ -130,6 +130,15 @@ class CollectTreasure : public Scenario {
       AddKind(kNothing, view);
     }
   }
+  std::optional<Colour> ColourOf(const Entity& entity) override {
+    const std::size_t i = IndexOf(entity);
+    if (i >= agents().size()) {
+      const Treasure& treasure = treasures_[i - agents().size()];
+      return treasure.is_there ? std::optional(Tinted(treasure.kind, 1)) : std::nullopt;
+    }
+    if (i >= held_.size()) return Tinted(static_cast<std::int64_t>(i - held_.size()), 0.35);
+    return held_[i] == kNothing ? Colour{0.85, 0.85, 0.85} : Tinted(held_[i], 0.85);
+  }
 
  private:
   struct Treasure {
@@ -137,6 +146,11 @@ class CollectTreasure : public Scenario {
     std::int64_t kind = 0;
   };
 
+  static Colour Tinted(std::int64_t kind, double tint) {
+    Colour colour = kKinds[kind];
+    for (double& channel : colour) channel *= tint;
+    return colour;
+  }
   std::span<Entity> collectors() { return agents().first(held_.size()); }
   const Entity& DepositFor(std::int64_t kind) {
     return agents()[held_.size() + static_cast<std::size_t>(kind)];

@@ -28,7 +28,8 @@ class Formation : public Scenario {
   // All that agents get is what they earn together.
   Formation(const Options& options, double size, const Entity& landmark, std::int64_t num_landmarks)
       : Scenario(options, 0, 0.0), terminates_(options.terminate_on_success) {
-    AddAgents(options.num_agents, {.name = "agent", .size = size, .moves = true, .collides = true});
+    AddAgents(options.num_agents,
+              {.name = "agent", .size = size, .moves = true, .collides = true, .colour = {0.35, 0.35, 0.85}});
     AddLandmarks(num_landmarks, landmark);
   }
   Specs DescribeAll() { return Describe("velocity, position, and where landmarks are"); }

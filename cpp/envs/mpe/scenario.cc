@@ -1,6 +1,9 @@
 #include "scenario.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "canvas.h"
 
 namespace torchrl_pool::mpe {
 namespace {
@@ -64,7 +67,14 @@ void Scenario::Reset(Row& row) {
     std::fill(entity.words.begin(), entity.words.end(), 0.0);
   }
   Begin(rng_);
+  first_reach_ = Reach();
   Write(row, false, false);
+}
+
+void Scenario::Begin(Rng& rng) {
+  const auto num_landmarks = static_cast<std::int64_t>(landmarks().size());
+  for (std::size_t& goal : goals_) goal = static_cast<std::size_t>(rng.Integers(0, num_landmarks));
+  Scatter(rng, world_.all());
 }
 
 Outcome Scenario::Step(Row& row) {
@@ -132,6 +142,36 @@ void Scenario::Write(Row& row, bool terminated, bool truncated) {
   if (float* state = row.Out<float>(static_cast<int>(groups_.size()) * kNumOutputs)) {
     View view(state);
     for (const Entity& agent : agents()) Observe(agent, view);
+  }
+}
+
+// How far from the middle anything is to be seen.
+double Scenario::Reach() {
+  double reach = 0;
+  for (const Entity& entity : world_.all()) {
+    for (const double x : entity.position) {
+      if (ColourOf(entity)) reach = std::max(reach, std::abs(x));
+    }
+  }
+  return reach;
+}
+
+// As pygame draws it for mpe2, but for the words.
+void Scenario::Render(std::uint8_t* rgb) {
+  const ImageSize size = RenderSize(common_);
+  const auto width = static_cast<double>(size.width);
+  const double middle = width / 2, margin = 0.9, reach = Reach();
+  pictures::Canvas canvas(rgb, size, pictures::kWhite);
+  for (const Entity& entity : world_.all()) {
+    const std::optional<Colour> colour = ColourOf(entity);
+    if (!colour) continue;
+    const auto channel = [&](std::size_t i) { return static_cast<std::uint8_t>((*colour)[i] * 200); };
+    const auto place = [&](double x) { return std::floor(x / reach * width / 2) * margin + middle; };
+    const pictures::Point centre{place(entity.position[0]), place(-entity.position[1])};
+    const double radius =
+        entity.size * middle * (common_.dynamic_rescaling ? margin * first_reach_ / reach : 1);
+    canvas.Disc(centre, radius, {channel(0), channel(1), channel(2)});
+    canvas.Ring(centre, radius, pictures::kBlack);
   }
 }
 

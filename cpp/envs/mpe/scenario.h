@@ -24,6 +24,7 @@ constexpr double kMost = 1000;
 struct CommonOptions {
   std::int64_t max_cycles = 25;
   bool continuous_actions = false;
+  bool dynamic_rescaling = true;
   std::string group_map = "by_name";
 
   template <class Visitor>
@@ -31,6 +32,7 @@ struct CommonOptions {
     visit("max_cycles", max_cycles, "steps after which an episode is truncated", {.minimum = 1});
     visit("continuous_actions", continuous_actions,
           "numbers from 0 to 1 for each direction and word instead of a choice");
+    visit("dynamic_rescaling", dynamic_rescaling, "in pictures, discs grow and shrink as the view does");
     visit("group_map", group_map, "which agents share entries: those of one name, or each has its own",
           {.choices = {"by_name", "one_group_per_agent"}});
   }
@@ -76,12 +78,16 @@ class Scenario {
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
   void Reset(Row& row);
   Outcome Step(Row& row);
+  static ImageSize RenderSize(const CommonOptions&) { return {700, 700}; }
+  void Render(std::uint8_t* rgb);
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_);
     visit.Bounded(steps_, 0, common_.max_cycles);
+    visit(first_reach_);
     for (Entity& entity : world_.all()) entity.VisitState(visit);
+    for (std::size_t& goal : goals_) visit.Bounded(goal, 0, landmarks().size() - 1);
   }
 
  protected:
@@ -94,25 +100,28 @@ class Scenario {
   void AddLandmarks(std::int64_t count, const Entity& kind);
   Specs Describe(const std::string& observation);
 
-  // Draws where an episode begins. Everything stands still, and nobody has said anything.
-  virtual void Begin(Rng& rng) = 0;
+  // Draws goals and where an episode begins. Everything stands still, and nobody has said anything.
+  virtual void Begin(Rng& rng);
   virtual void Observe(const Entity& agent, View& view) = 0;
   virtual double RewardOf(const Entity& agent) = 0;
   virtual double GlobalReward() { return 0; }
   virtual void AfterMoves() {}
   virtual bool IsSolved() { return false; }
+  // None: it is not to be seen.
+  virtual std::optional<Colour> ColourOf(const Entity& entity) { return entity.colour; }
 
-  static void Scatter(Rng& rng, std::span<Entity> entities, double bound = 1) {
-    for (Entity& entity : entities) Place(rng, entity, bound);
+  static void Scatter(Rng& rng, std::span<Entity> entities) {
+    for (Entity& entity : entities) Scatter(rng, entity);
   }
-  static void Place(Rng& rng, Entity& entity, double bound) {
-    for (double& x : entity.position) x = rng.Uniform(-bound, bound);
+  static void Scatter(Rng& rng, Entity& entity) {
+    for (double& x : entity.position) x = rng.Uniform(-entity.scatter, entity.scatter);
   }
   std::span<Entity> agents() { return world_.agents(); }
   std::span<Entity> landmarks() { return world_.landmarks(); }
   std::size_t IndexOf(const Entity& agent) const {
     return static_cast<std::size_t>(&agent - world_.agents().data());
   }
+  const Entity& Goal(std::size_t i = 0) { return landmarks()[goals_[i]]; }
 
   // Entities but the agent itself, the nearest first.
   const std::vector<const Entity*>& ByDistance(const Entity& agent, std::span<const Entity> entities);
@@ -141,6 +150,8 @@ class Scenario {
     for (std::size_t i = 0; i < num_words_; ++i) view.Add(agent && !agent->is_silent ? agent->words[i] : 0);
   }
 
+  std::vector<std::size_t> goals_;  // landmarks; a scenario says how many
+
  private:
   struct Group {
     std::string name;
@@ -152,6 +163,7 @@ class Scenario {
   Space ActionsOf(const Entity& agent) const;
   void Act(Row& row);
   void Write(Row& row, bool terminated, bool truncated);
+  double Reach();
 
   const CommonOptions& common_;
   std::size_t num_words_;
@@ -162,6 +174,7 @@ class Scenario {
   std::vector<const Entity*> nearest_;
   Rng rng_;
   std::int64_t steps_ = 0;
+  double first_reach_ = 1;  // when the episode began
 };
 
 }  // namespace torchrl_pool::mpe

@@ -10,17 +10,13 @@ class Simple : public Scenario {
 
   explicit Simple(const Options& options) : Scenario(options, 0) {
     AddAgents(1, {.name = "agent", .moves = true});
-    AddLandmarks(1, {});
+    AddLandmarks(1, {.colour = {0.75, 0.25, 0.25}});
   }
   static Specs MakeSpecs(const Options& options) {
     return Simple(options).Describe("velocity, and where the landmark is");
   }
 
  protected:
-  void Begin(Rng& rng) override {
-    Scatter(rng, agents());
-    Scatter(rng, landmarks());
-  }
   double RewardOf(const Entity& agent) override { return -SquaredDistance(agent, landmarks()[0]); }
   void Observe(const Entity& agent, View& view) override {
     view.Add(agent.velocity);

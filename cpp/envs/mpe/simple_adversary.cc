@@ -22,26 +22,17 @@ class SimpleAdversary : public Scenario {
   };
 
   explicit SimpleAdversary(const Options& options) : Scenario(options, 2), neighbors_(options.neighbors) {
-    AddAgents(1, {.name = "adversary", .size = 0.15, .moves = true});
-    AddAgents(options.num_good, {.name = "agent", .size = 0.15, .moves = true});
-    AddLandmarks(options.num_good, {});
+    AddAgents(1, {.name = "adversary", .size = 0.15, .moves = true, .colour = {0.85, 0.35, 0.35}});
+    AddAgents(options.num_good, {.name = "agent", .size = 0.15, .moves = true, .colour = {0.35, 0.35, 0.85}});
+    AddLandmarks(options.num_good, {.size = 0.08, .colour = {0.15, 0.15, 0.15}});
+    goals_.resize(1);
   }
   static Specs MakeSpecs(const Options& options) {
     return SimpleAdversary(options).Describe(
         "where the goal is, for those who know it, and where landmarks and other agents are");
   }
-  template <class Visitor>
-  void VisitState(Visitor& visit) {
-    Scenario::VisitState(visit);
-    visit.Bounded(goal_, 0, landmarks().size() - 1);
-  }
 
  protected:
-  void Begin(Rng& rng) override {
-    goal_ = static_cast<std::size_t>(rng.Integers(0, static_cast<std::int64_t>(landmarks().size())));
-    Scatter(rng, agents());
-    Scatter(rng, landmarks());
-  }
   double RewardOf(const Entity& agent) override {
     const double of_adversary = ToGoal(agents()[0]);
     if (IndexOf(agent) == 0) return -of_adversary;
@@ -50,16 +41,18 @@ class SimpleAdversary : public Scenario {
     return -least + of_adversary;
   }
   void Observe(const Entity& agent, View& view) override {
-    if (IndexOf(agent) > 0) view.Add(landmarks()[goal_].position - agent.position);
+    if (IndexOf(agent) > 0) view.Add(Goal().position - agent.position);
     AddPositions(agent, landmarks(), view, neighbors_.landmarks);
     AddPositions(agent, agents(), view, neighbors_.agents);
   }
+  std::optional<Colour> ColourOf(const Entity& entity) override {
+    return &entity == &Goal() ? Colour{0.15, 0.65, 0.15} : entity.colour;
+  }
 
  private:
-  double ToGoal(const Entity& agent) { return Distance(agent, landmarks()[goal_]); }
+  double ToGoal(const Entity& agent) { return Distance(agent, Goal()); }
 
   const Neighbors& neighbors_;
-  std::size_t goal_ = 0;
 };
 
 const bool registered_adversary =

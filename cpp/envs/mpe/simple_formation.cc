@@ -13,14 +13,11 @@ constexpr double kRadius = 0.5;
 
 class SimpleFormation : public Formation {
  public:
-  explicit SimpleFormation(const Options& options) : Formation(options, 0.05, {.size = 0.03}, 1) {}
+  explicit SimpleFormation(const Options& options)
+      : Formation(options, 0.05, {.size = 0.03, .scatter = 0.5}, 1) {}
   static Specs MakeSpecs(const Options& options) { return SimpleFormation(options).DescribeAll(); }
 
  protected:
-  void Begin(Rng& rng) override {
-    Scatter(rng, agents());
-    Scatter(rng, landmarks(), 0.5);
-  }
   const std::vector<Point>& Places() override {
     const Point centre = landmarks()[0].position;
     double first = AngleOf(agents()[0].position - centre);

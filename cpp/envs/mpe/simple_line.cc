@@ -12,7 +12,7 @@ constexpr double kFiveDegrees = 5 * (std::numbers::pi / 180);
 
 class SimpleLine : public Formation {
  public:
-  explicit SimpleLine(const Options& options) : Formation(options, 0.03, {.size = 0.02}, 2) {
+  explicit SimpleLine(const Options& options) : Formation(options, 0.03, {.size = 0.02, .scatter = 0.25}, 2) {
     places_.resize(agents().size());
   }
   static Specs MakeSpecs(const Options& options) { return SimpleLine(options).DescribeAll(); }
@@ -27,7 +27,7 @@ class SimpleLine : public Formation {
     Scatter(rng, agents());
     Point& begin = landmarks()[0].position;
     Point& end = landmarks()[1].position;
-    Place(rng, landmarks()[0], 0.25);
+    Scatter(rng, landmarks()[0]);
     // The line's direction, turned until it ends inside.
     double angle = rng.Uniform(0, 2 * std::numbers::pi);
     Point direction;

@@ -1,7 +1,5 @@
 // Each of two agents knows where the other one should go, and tells it.
 // Reference: mpe2/simple_reference/simple_reference.py.
-#include <array>
-
 #include "scenario.h"
 
 namespace torchrl_pool::mpe {
@@ -22,41 +20,32 @@ class SimpleReference : public Scenario {
 
   explicit SimpleReference(const Options& options) : Scenario(options, 10, options.local_ratio) {
     AddAgents(2, {.name = "agent", .moves = true, .is_silent = false});
-    AddLandmarks(kNumLandmarks, {});
+    AddLandmarks(1, {.colour = {0.75, 0.25, 0.25}});
+    AddLandmarks(1, {.colour = {0.25, 0.75, 0.25}});
+    AddLandmarks(1, {.colour = {0.25, 0.25, 0.75}});
+    goals_.resize(2);  // which an agent knows, for the other
   }
   static Specs MakeSpecs(const Options& options) {
     return SimpleReference(options).Describe(
         "velocity, where landmarks are, the colour of the other agent's goal, and its words");
   }
-  template <class Visitor>
-  void VisitState(Visitor& visit) {
-    Scenario::VisitState(visit);
-    for (std::size_t& goal : goals_) visit.Bounded(goal, 0, kNumLandmarks - 1);
-  }
 
  protected:
-  void Begin(Rng& rng) override {
-    for (std::size_t& goal : goals_) goal = static_cast<std::size_t>(rng.Integers(0, kNumLandmarks));
-    Scatter(rng, agents());
-    Scatter(rng, landmarks());
-  }
   double RewardOf(const Entity& agent) override {
     const std::size_t i = IndexOf(agent);
-    return -Distance(agents()[1 - i], landmarks()[goals_[i]]);
+    return -Distance(agents()[1 - i], Goal(i));
   }
   double GlobalReward() override { return (RewardOf(agents()[0]) + RewardOf(agents()[1])) / 2; }
   void Observe(const Entity& agent, View& view) override {
     const std::size_t i = IndexOf(agent);
     view.Add(agent.velocity);
     AddPositions(agent, landmarks(), view);
-    for (std::size_t k = 0; k < kNumLandmarks; ++k) view.Add(k == goals_[i] ? 0.75 : 0.25);
+    view.Add(Goal(i).colour);
     AddWords(&agents()[1 - i], view);
   }
-
- private:
-  static constexpr std::size_t kNumLandmarks = 3;
-
-  std::array<std::size_t, 2> goals_{};  // which an agent knows, for the other
+  std::optional<Colour> ColourOf(const Entity& entity) override {
+    return IndexOf(entity) < 2 ? Goal(1 - IndexOf(entity)).colour : entity.colour;
+  }
 };
 
 const bool registered_reference = Register<SimpleReference>(

@@ -12,39 +12,30 @@ class SimpleSpeakerListener : public Scenario {
   explicit SimpleSpeakerListener(const Options& options) : Scenario(options, 3) {
     AddAgents(1, {.name = "speaker", .size = 0.075, .is_silent = false});
     AddAgents(1, {.name = "listener", .size = 0.075, .moves = true});
-    AddLandmarks(kNumLandmarks, {.size = 0.04});
+    AddLandmarks(1, {.size = 0.04, .colour = {0.65, 0.15, 0.15}});
+    AddLandmarks(1, {.size = 0.04, .colour = {0.15, 0.65, 0.15}});
+    AddLandmarks(1, {.size = 0.04, .colour = {0.15, 0.15, 0.65}});
+    goals_.resize(1);
   }
   static Specs MakeSpecs(const Options& options) {
     return SimpleSpeakerListener(options).Describe(
         "speaker: the goal's colour; listener: velocity, where landmarks are, and the speaker's words");
   }
-  template <class Visitor>
-  void VisitState(Visitor& visit) {
-    Scenario::VisitState(visit);
-    visit.Bounded(goal_, 0, kNumLandmarks - 1);
-  }
 
  protected:
-  void Begin(Rng& rng) override {
-    goal_ = static_cast<std::size_t>(rng.Integers(0, kNumLandmarks));
-    Scatter(rng, agents());
-    Scatter(rng, landmarks());
-  }
-  double RewardOf(const Entity&) override { return -SquaredDistance(agents()[1], landmarks()[goal_]); }
+  double RewardOf(const Entity&) override { return -SquaredDistance(agents()[1], Goal()); }
   void Observe(const Entity& agent, View& view) override {
-    if (IndexOf(agent) == 0) {
-      for (std::size_t k = 0; k < kNumLandmarks; ++k) view.Add(k == goal_ ? 0.65 : 0.15);
-      return;
-    }
+    if (IndexOf(agent) == 0) return view.Add(Goal().colour);
     view.Add(agent.velocity);
     AddPositions(agent, landmarks(), view);
     AddWords(&agents()[0], view);
   }
-
- private:
-  static constexpr std::size_t kNumLandmarks = 3;
-
-  std::size_t goal_ = 0;
+  std::optional<Colour> ColourOf(const Entity& entity) override {
+    if (IndexOf(entity) != 1) return entity.colour;
+    Colour colour = Goal().colour;
+    for (double& channel : colour) channel += 0.45;
+    return colour;
+  }
 };
 
 const bool registered_speaker_listener = Register<SimpleSpeakerListener>(

@@ -31,7 +31,8 @@ class SimpleSpread : public Scenario {
 
   explicit SimpleSpread(const Options& options)
       : Scenario(options, 2, options.local_ratio), options_(options) {
-    AddAgents(options.num_agents, {.name = "agent", .size = 0.15, .moves = true, .collides = true});
+    AddAgents(options.num_agents,
+              {.name = "agent", .size = 0.15, .moves = true, .collides = true, .colour = {0.35, 0.35, 0.85}});
     AddLandmarks(options.num_agents, {});
   }
   static Specs MakeSpecs(const Options& options) {
@@ -40,10 +41,6 @@ class SimpleSpread : public Scenario {
   }
 
  protected:
-  void Begin(Rng& rng) override {
-    Scatter(rng, agents());
-    Scatter(rng, landmarks());
-  }
   double RewardOf(const Entity& agent) override {
     double reward = 0;
     if (options_.curriculum) return reward;  // in its first stage, which mpe2 1.1.1 never leaves

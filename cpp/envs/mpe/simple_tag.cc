@@ -38,14 +38,16 @@ class SimpleTag : public Chase {
                                         .acceleration = kPredatorAcceleration,
                                         .max_speed = kPredatorSpeed,
                                         .moves = true,
-                                        .collides = true});
+                                        .collides = true,
+                                        .colour = {0.85, 0.35, 0.35}});
     AddAgents(options.num_good, {.name = "agent",
                                  .size = 0.05,
                                  .acceleration = kPreyAcceleration * factor,
                                  .max_speed = kPreySpeed * factor,
                                  .moves = true,
-                                 .collides = true});
-    AddLandmarks(options.num_obstacles, {.size = 0.2, .collides = true});
+                                 .collides = true,
+                                 .colour = {0.35, 0.85, 0.35}});
+    AddLandmarks(options.num_obstacles, {.size = 0.2, .collides = true, .scatter = 0.9});
   }
   static Specs MakeSpecs(const Options& options) {
     return SimpleTag(options).Describe(
@@ -53,10 +55,6 @@ class SimpleTag : public Chase {
   }
 
  protected:
-  void Begin(Rng& rng) override {
-    Scatter(rng, agents());
-    Scatter(rng, landmarks(), 0.9);
-  }
   double RewardOf(const Entity& agent) override {
     if (!IsPrey(agent)) return 10 * NumCatches();
     double reward = -10 * NumCatches(agent);

@@ -32,20 +32,23 @@ class SimpleWorldComm : public Chase {
                     .max_speed = kPredatorSpeed,
                     .moves = true,
                     .collides = true,
-                    .is_silent = false};
+                    .is_silent = false,
+                    .colour = {0.95 - 0.3, 0.45 - 0.3, 0.45 - 0.3}};
     AddAgents(1, predator);
     predator.name = "adversary";
     predator.is_silent = true;
+    predator.colour = {0.95, 0.45, 0.45};
     AddAgents(options.num_adversaries - 1, predator);
     AddAgents(options.num_good, {.name = "agent",
                                  .size = 0.045,
                                  .acceleration = kPreyAcceleration,
                                  .max_speed = kPreySpeed,
                                  .moves = true,
-                                 .collides = true});
-    AddLandmarks(options.num_obstacles, {.size = 0.2, .collides = true});
-    AddLandmarks(options.num_food, {.size = 0.03});
-    AddLandmarks(options.num_forests, {.size = 0.3});
+                                 .collides = true,
+                                 .colour = {0.45, 0.95, 0.45}});
+    AddLandmarks(options.num_obstacles, {.size = 0.2, .collides = true, .scatter = 0.9});
+    AddLandmarks(options.num_food, {.size = 0.03, .colour = {0.15, 0.15, 0.65}, .scatter = 0.9});
+    AddLandmarks(options.num_forests, {.size = 0.3, .colour = {0.6, 0.9, 0.6}, .scatter = 0.9});
   }
   static Specs MakeSpecs(const Options& options) {
     return SimpleWorldComm(options).Describe(
@@ -58,10 +61,9 @@ class SimpleWorldComm : public Chase {
 
  protected:
   void Begin(Rng& rng) override {
-    Scatter(rng, agents());
-    Scatter(rng, landmarks(), 0.9);
-    Scatter(rng, food(), 0.9);  // food and forests a second time, as mpe2
-    Scatter(rng, forests(), 0.9);
+    Scenario::Begin(rng);
+    Scatter(rng, food());  // food and forests a second time, as mpe2
+    Scatter(rng, forests());
   }
   double RewardOf(const Entity& agent) override {
     if (!IsPrey(agent)) {

@@ -16,6 +16,7 @@
 namespace torchrl_pool::mpe {
 
 using Point = std::array<double, 2>;
+using Colour = std::array<double, 3>;  // red, green, blue
 
 inline Point operator-(const Point& a, const Point& b) { return {a[0] - b[0], a[1] - b[1]}; }
 // numpy.sum(numpy.square(p)).
@@ -31,6 +32,8 @@ struct Entity {
   bool moves = false;
   bool collides = false;
   bool is_silent = true;
+  Colour colour = {0.25, 0.25, 0.25};
+  double scatter = 1;  // how far from the middle it begins at most, in each direction
 
   Point position{}, velocity{};
   Point control{};                 // what the last action asked for
