@@ -31,7 +31,7 @@ TASKS = {"dqn": "CartPole-v1", "sac": "HalfCheetah-v5"}
 def pool_side(algorithm: str, *, compile: bool) -> Iterator[None]:
     from importlib import import_module
 
-    from torchrl_pool.examples.program import Run
+    from torchrl_pool.examples.run import Run
 
     module = import_module(f"torchrl_pool.examples.{algorithm}")
     asked = ["--task", TASKS[algorithm], "--learning-starts", str(FRAMES), "--frames-per-row", str(FRAMES)]

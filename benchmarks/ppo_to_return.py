@@ -25,8 +25,9 @@ import torch
 
 from torchrl_pool.examples.options import family_of
 from torchrl_pool.examples.ppo import PROGRAM, Config, train
-from torchrl_pool.examples.program import COMPILE_FROM, Run
+from torchrl_pool.examples.program import COMPILE_FROM
 from torchrl_pool.examples.results import WINDOW
+from torchrl_pool.examples.run import Run
 
 Point = tuple[int, float]  # frames, and the mean return of the last episodes
 

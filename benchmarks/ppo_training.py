@@ -37,7 +37,7 @@ def pool_side(task: str, threads: int, *, compile: bool) -> Iterator[Sample]:
     import torch
 
     from torchrl_pool.examples.ppo import PROGRAM, Config
-    from torchrl_pool.examples.program import Run
+    from torchrl_pool.examples.run import Run
 
     torch.set_num_threads(threads)
     config: Config = PROGRAM.parse(["--preset", "sb3-mujoco", "--task", task])[1]

@@ -9,8 +9,8 @@ from torch.utils._pytree import tree_flatten_with_path
 pytest.importorskip("tyro")
 
 from torchrl_pool.examples import appo, dqn, impala, ppo, sac, self_play
-from torchrl_pool.examples.program import Run
 from torchrl_pool.examples.results import save_checkpoint
+from torchrl_pool.examples.run import Run
 
 BATCHES = "--frames-per-batch 128 --minibatch-size 32 --epochs 2 --num-envs 4"
 REPLAY = "--learning-starts 40 --batch-size 16 --hidden 16,16 --frames-per-row 48 --buffer-size 120"

@@ -21,8 +21,8 @@ from ray import cloudpickle
 
 from torchrl_pool.examples import distributed_impala
 from torchrl_pool.examples.distributed_ppo import PROGRAM
-from torchrl_pool.examples.program import Run
 from torchrl_pool.examples.remote import ONE_PROCESS, Host, RemoteActor
+from torchrl_pool.examples.run import Run
 
 SMALL = ["--num-envs", "8", "--frames-per-batch", "256", "--minibatch-size", "64", "--epochs", "1"]
 IMPALA = ["--num-envs", "8", "--steps", "8"]

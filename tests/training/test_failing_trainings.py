@@ -12,8 +12,8 @@ pytest.importorskip("tyro")
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import appo, dqn, impala, ppo, results, sac
-from torchrl_pool.examples.program import Run
 from torchrl_pool.examples.results import Curve, load_checkpoint, save_checkpoint
+from torchrl_pool.examples.run import Run
 
 PPO = ["--quiet", "--num-envs", "2", "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1"]
 PPO += ["--total-frames", "64", "--hidden", "8"]

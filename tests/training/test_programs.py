@@ -13,8 +13,8 @@ from programs import PROGRAMS, assert_same, config_of, curve_in, finish, small, 
 from torchrl_pool import examples
 from torchrl_pool.examples import load_policy
 from torchrl_pool.examples.envs import normalizer_of
-from torchrl_pool.examples.program import Run
 from torchrl_pool.examples.results import evaluate, load_checkpoint, stop_request
+from torchrl_pool.examples.run import Run
 
 each_program = pytest.mark.parametrize("name", PROGRAMS)
 

@@ -43,8 +43,8 @@ def load_policy(
         >>> env.rollout(1000, policy)["next", "episode_reward"].max()  # doctest: +SKIP
         tensor(500.)
     """
-    program: Any = importlib.import_module("torchrl_pool.examples.program")  # here: it needs the extra
-    loaded: tuple[Any, EnvBase] = program.load_policy(folder, num_envs, render=render)
+    run: Any = importlib.import_module("torchrl_pool.examples.run")  # here: it needs the extra
+    loaded: tuple[Any, EnvBase] = run.load_policy(folder, num_envs, render=render)
     return loaded
 
 

@@ -20,7 +20,8 @@ from torchrl_pool.examples import population
 from torchrl_pool.examples.actors import Threaded, make_actor, make_actor_env
 from torchrl_pool.examples.options import Count, Kept, Needs, Share, Whole, expect
 from torchrl_pool.examples.ppo import Learner, PPOOptions, make_networks
-from torchrl_pool.examples.program import Program, Run
+from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import ReturnScaling, estimate_vtrace
 
 

@@ -26,7 +26,7 @@ from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded, o
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
 from torchrl_pool.examples.options import Count, Kept, Limits, Needs, NotNegative, Share, expect, layer_sizes
-from torchrl_pool.examples.program import Program, Run
+from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.replay import (
     Replay,
     ReplayOptions,
@@ -34,6 +34,7 @@ from torchrl_pool.examples.replay import (
     one_step_return,
     weighted_mean,
 )
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import TargetUpdate
 
 

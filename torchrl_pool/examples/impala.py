@@ -32,7 +32,8 @@ from torchrl_pool.examples.options import (
     expect,
     layer_sizes,
 )
-from torchrl_pool.examples.program import Program, Run
+from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import flatten_parameters, vtrace_targets
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from torchrl_pool.examples.options import expect, limits_of
-from torchrl_pool.examples.program import Run, Train
 from torchrl_pool.examples.results import Row, could
+from torchrl_pool.examples.run import Run, Train
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
 """The hyperparameters that an exchange may change."""

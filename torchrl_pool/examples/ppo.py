@@ -35,7 +35,8 @@ from torchrl_pool.examples.options import (
     expect,
     layer_sizes,
 )
-from torchrl_pool.examples.program import Program, Run
+from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import PPOUpdate, ReturnScaling, estimate_advantages, minibatches
 
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e-2  # that a KL divergence moves the learning rate to; rl_games'

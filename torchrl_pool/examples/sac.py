@@ -24,7 +24,7 @@ from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded, on_device
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.options import Kept, Limits, Positive, expect, layer_sizes
-from torchrl_pool.examples.program import Program, Run
+from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.replay import (
     Replay,
     ReplayOptions,
@@ -32,6 +32,7 @@ from torchrl_pool.examples.replay import (
     one_step_return,
     weighted_mean,
 )
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import TargetUpdate
 
 

@@ -25,8 +25,9 @@ from torchrl_pool.examples.envs import make_env
 from torchrl_pool.examples.networks import mlp
 from torchrl_pool.examples.options import Count, Kept, expect, layer_sizes
 from torchrl_pool.examples.ppo import Learner, UpdateOptions
-from torchrl_pool.examples.program import Program, Run
+from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.results import evaluate
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import flatten_parameters
 
 
