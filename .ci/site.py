@@ -1,4 +1,4 @@
-"""MkDocs hooks: a place for pages that the navigation does not name, and roles of docstrings as links."""
+"""MkDocs hooks: places for pages that the navigation does not name, roles as links, breaks in long code."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 
+CODE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
+SIGN = re.compile(r"(?<=[^\W_])[_./]+(?=[^\W_])|[\[(=,](?=\S)")  # in code; a line may end after it
 ROLE = re.compile(r":(?:class|func|meth|data|attr|exc|mod):<code>(~?)([^<]+)</code>")
 
 
@@ -21,8 +23,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Roles such as ``:class:`~torchrl_pool.PoolEnv``` become links if the site describes the name."""
-    return ROLE.sub(_link, content)
+    """Roles such as ``:class:`~torchrl_pool.PoolEnv``` become links if the site describes the name.
+
+    Code in the text may be broken at its signs, so that narrow columns do not break it within words.
+    """
+    linked = ROLE.sub(_link, content)
+    return CODE.sub(lambda code: SIGN.sub(r"\g<0><wbr>", code[0]), linked)
 
 
 def _names(nav: Any) -> list[str]:

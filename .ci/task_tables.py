@@ -150,7 +150,7 @@ def mujoco_elements() -> str:
         for described, ids in tasks.items()
         for i, row in enumerate(described)
     ]
-    return table(["task", "index", "what"], rows)
+    return table(["task", "index:", "what"], rows)
 
 
 def mujoco_rows(task: str) -> Iterator[tuple[str, ...]]:

@@ -247,8 +247,9 @@ class Run:
         stale = {EVALUATION}
         if not is_same_file(self.folder / CHECKPOINT, resumed):
             stale = RESULTS - ({CURVE} if resumed else set())  # which has just been written
-        for name in stale:
-            (self.folder / name).unlink(missing_ok=True)
+        for file in (self.folder / name for name in stale):
+            if file.is_file():
+                file.unlink()
 
     def train(self, options: RunOptions, title: str, program: str) -> bool:
         """Trains, and leaves its results; returns whether weights stayed finite, and all could be written.
