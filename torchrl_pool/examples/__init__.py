@@ -6,12 +6,16 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tensordict import TensorDictBase
-from torchrl.envs import EnvBase
+if TYPE_CHECKING:
+    from tensordict import TensorDictBase
+    from torchrl.envs import EnvBase
 
 __all__ = ["load_policy"]
+
+if sys.argv[:1] == ["-m"] and sys.stderr.isatty():  # Python is looking for one of the programs, to run it
+    print("Importing torch and TorchRL …", file=sys.stderr)
 
 
 def load_policy(
