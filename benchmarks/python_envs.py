@@ -1,13 +1,15 @@
-"""Envs of Python in worker processes: steps per second beside what one would take instead.
+"""Envs of Python: steps per second where a pool puts them, beside what one would take instead.
 
-Random actions, episodes begun again. Contenders take turns. ``--task`` is an id as in ``gymnasium.make``,
-with the module that registers it, such as ``nle:NetHackScore-v0``. Stable-Baselines3 and PufferLib run in
-Pythons that have them: --stable-baselines3 PYTHON, --pufferlib PYTHON.
+Random actions, episodes begun again. Contenders take turns. ``--task`` names ids as in ``gymnasium.make``,
+with the module that registers each, such as ``nle:NetHackScore-v0``; ``timed_env:Timed60-v0`` takes 60 µs for
+a step. ``--against`` says which contenders; docs show ``"PoolEnv, by" Sync Async Subproc``.
+Stable-Baselines3 and PufferLib run in Pythons that have them: --stable-baselines3 PYTHON, --pufferlib PYTHON.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,9 +25,11 @@ from torchrl.envs import EnvBase, GymEnv, ParallelEnv, SerialEnv
 
 from torchrl_pool import PoolEnv
 from torchrl_pool._tables import print_table
+from torchrl_pool.gymnasium import PoolVectorEnv
 
 ACTIONS = 16  # batches of them, in turn
 ALONE = "one env alone"
+OURS = "PoolVectorEnv"
 
 
 class TorchRL:
@@ -46,9 +50,8 @@ class TorchRL:
 
 
 class Gymnasium:
-    def __init__(self, cls: Callable[..., Any], task: str, num_envs: int) -> None:
-        makers = [partial(gymnasium.make, task)] * num_envs
-        self.envs = cls(makers, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP)
+    def __init__(self, envs: Any) -> None:
+        self.envs = envs
         self.envs.reset(seed=0)
         self.actions = [self.envs.action_space.sample() for _ in range(ACTIONS)]
 
@@ -148,15 +151,16 @@ def contenders(
 ) -> dict[str, Callable[[], Any]]:
     make = partial(GymEnv, id)
     task = f"gymnasium:{id}"
+    makers = [partial(gymnasium.make, id)] * num_envs
     few = partial(SerialEnv, num_envs // workers, make)
     found: dict[str, Callable[[], Any]] = {
         # Those that fork come first: libraries such as NetHack's do not live through it.
-        "AsyncVectorEnv": lambda: Gymnasium(
-            partial(gymnasium.vector.AsyncVectorEnv, context="fork"), id, num_envs
-        ),
+        "AsyncVectorEnv": lambda: Gymnasium(gymnasium.vector.AsyncVectorEnv(makers, context="fork")),
         f"ParallelEnv({workers}, SerialEnv)": lambda: TorchRL(
             ParallelEnv(workers, few, mp_start_method="fork")
         ),
+        OURS: lambda: Gymnasium(PoolVectorEnv(task, num_envs)),
+        "PoolEnv, by default": lambda: TorchRL(PoolEnv(task, num_envs)),
         f"PoolEnv, {workers} workers": lambda: TorchRL(PoolEnv(task, num_envs, num_workers=workers)),
         f"PoolEnv, {workers - 1} workers and the caller": lambda: TorchRL(
             PoolEnv(task, num_envs, num_workers=workers - 1, caller_steps=True)
@@ -165,7 +169,7 @@ def contenders(
         f"PoolEnv of GymEnv, {workers} workers": lambda: TorchRL(
             PoolEnv(make, num_envs, num_workers=workers)
         ),
-        "SyncVectorEnv": lambda: Gymnasium(gymnasium.vector.SyncVectorEnv, id, num_envs),
+        "SyncVectorEnv": lambda: Gymnasium(gymnasium.vector.SyncVectorEnv(makers)),
         ALONE: lambda: Alone(id),
         "SerialEnv": lambda: TorchRL(SerialEnv(num_envs, make)),
     }
@@ -190,11 +194,18 @@ def busy_programs(number: int) -> Iterator[None]:
             program.wait()
 
 
+def placed(contender: Any) -> str:
+    """Where the pool has put its envs: in so many workers, and this process."""
+    env = contender.envs._pool.env if isinstance(contender, Gymnasium) else contender.env
+    placement = env.placement
+    return f"{placement.num_workers} workers{' and the caller' * placement.caller_steps}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--task", default="CartPole-v1")
+    parser.add_argument("--task", nargs="+", default=["CartPole-v1"])
     parser.add_argument("--against", nargs="+", metavar="NAME", help="how names begin; default: all")
     parser.add_argument("--num-envs", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--workers", type=int, default=2)
@@ -207,21 +218,23 @@ def main() -> None:
     parsed = parser.parse_args()
     one_torch_thread()
     rows, results = [], []
-    for n in parsed.num_envs:
-        makers = contenders(parsed.task, n, parsed.workers, parsed.stable_baselines3, parsed.pufferlib)
-        chosen = tuple(["PoolEnv", *parsed.against] if parsed.against else [""])
+    for task, n in itertools.product(parsed.task, parsed.num_envs):
+        makers = contenders(task, n, parsed.workers, parsed.stable_baselines3, parsed.pufferlib)
+        chosen = (OURS, *(parsed.against or [""]))
         running = {name: make() for name, make in makers.items() if name.startswith(chosen)}
         with busy_programs(parsed.busy):
             times = alternate(running, round_seconds=parsed.round_seconds, rounds=parsed.rounds)
+        placement = placed(running[OURS])
         for contender in running.values():
             contender.close()
-        ours = n / times[f"PoolEnv, {parsed.workers} workers"].median
+        ours = n / times[OURS].median
         for name, seconds in times.items():
             rate = (1 if name == ALONE else n) / seconds.median
-            rows.append([str(n), name, f"{rate:,.0f}", f"{ours / rate:.2f}", f"{seconds.spread:.0%}"])
-        results.append({"num_envs": n, "seconds_per_step": times})
+            shown = f"{name} ({placement})" if name == OURS else name
+            rows.append([task, str(n), shown, f"{rate:,.0f}", f"{ours / rate:.2f}", f"{seconds.spread:.0%}"])
+        results.append({"task": task, "num_envs": n, "placement": placement, "seconds_per_step": times})
     print(f"{machine_line()}\n")
-    print_table(["envs", "", "steps/s", "ours is … times as fast", "spread"], rows, numbers=3)
+    print_table(["task", "envs", "", "steps/s", f"{OURS} is … times as fast", "spread"], rows, numbers=3)
     save(parsed.json, results)
 
 

@@ -27,6 +27,9 @@ from torchrl_pool._plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
 
+# Looked up here: to ask the enum for a member takes as long as a part of a step.
+_SAME_STEP, _DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
+
 
 class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     """Gymnasium's vector environment: ``num_envs`` simulators in one C++ executor.
@@ -111,7 +114,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._everyone: Mask = np.ones(self.num_envs, np.bool_)
         self._seeded = [-1] * self.num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
-        self._latest: Columns | None = None
+        self._latest: dict[int, Array] = {}  # by column
         self._said: tuple[str, Callable[[], tuple[Any, ...]]] | None = None
 
     def _choose_spaces(self, observation_mode: str | tuple[Space, Space]) -> None:
@@ -180,9 +183,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             self._ended = np.zeros(self.num_envs, np.bool_)
         else:
             self._ended = self._ended & ~mask
-            if self._latest is not None:
-                for column, latest in zip(self._pool.observed, self._latest, strict=True):
-                    columns[column][~mask] = latest[~mask]
+            for i, latest in self._latest.items():
+                columns[i][~mask] = latest[~mask]
         infos = self._with_own_infos(self._infos(columns, mask), self._pool.take_infos()[1])
         self._keep(columns)
         return self._pool.observations(columns), infos
@@ -205,15 +207,15 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         if self.closed or self._said is not None:
             self._check_idle()
         pool, root = self._pool, None
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+        if self.autoreset_mode is _SAME_STEP:
             columns, root, failure = pool.step_and_reset(actions)
         else:
-            ended = self._ended if self._ended.any() else None
-            if ended is not None and self.autoreset_mode is AutoresetMode.DISABLED:
+            ended = self._ended if np.count_nonzero(self._ended) else None
+            if ended is not None and self.autoreset_mode is _DISABLED:
                 which = np.flatnonzero(ended).tolist()
                 raise RuntimeError(f"the episodes of envs {which} have ended: reset them before a step")
             columns, failure = pool.step(actions, ended)
-            self._ended = columns[pool.done].copy()
+            self._ended = columns[pool.done]
         seen = columns if root is None else root
         self._keep(seen)
         if failure is not None:
@@ -364,11 +366,10 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return mask.copy()
 
     def _keep(self, columns: Columns) -> None:
-        observed = self._pool.observed
-        if self._latest is None:
-            self._latest = [columns[i].copy() for i in observed]
+        if not self._latest:
+            self._latest = {i: columns[i].copy() for i in self._pool.observed}
             return
-        for latest, i in zip(self._latest, observed, strict=True):
+        for i, latest in self._latest.items():
             latest[...] = columns[i]
 
     def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:

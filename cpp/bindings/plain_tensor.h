@@ -28,7 +28,7 @@ class PlainTensor {
   bool IsItself(pybind11::handle value, bool may_have_gradient, bool may_be_opposite) const {
     return pybind11::type::handle_of(value).is(type_) &&
            !(may_have_gradient && IsTrue(pybind11::getattr(value, requires_grad_))) &&
-           !(may_be_opposite && IsTrue(is_neg_(value)));
+           !(may_be_opposite && IsNeg(value));
   }
 
   // Good for as long as nobody else does anything. `apart`: whether there may be room between the rows.
@@ -56,6 +56,14 @@ class PlainTensor {
   }
 
  private:
+  // Without the tuple of arguments that pybind11 would make.
+  bool IsNeg(pybind11::handle value) const {
+    const auto answer =
+        pybind11::reinterpret_steal<pybind11::object>(PyObject_CallOneArg(is_neg_.ptr(), value.ptr()));
+    if (!answer) throw pybind11::error_already_set();
+    return IsTrue(answer);
+  }
+
   static bool IsTrue(const pybind11::object& value) { return value.ptr() == Py_True; }
 
   static bool HasElements(const DlTensor& tensor) {

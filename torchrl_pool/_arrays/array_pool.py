@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -286,22 +286,20 @@ class ArrayPool:
         sent = self._checked(actions), None
         columns = self._empty()
         self._begin()
-        pool = self.env._running()
+        pool, failures = self.env._running(), []
         goes_on = None if ended is None else ~ended
-        calls: list[Callable[[], object]] = []
         # The step first: what it refuses, such as an action, is refused before an env has moved.
-        if goes_on is None or goes_on.any():
+        if goes_on is None or np.count_nonzero(goes_on):
             rows = None if goes_on is None else (goes_on, goes_on.ctypes.data)
-            calls.append(partial(self._calls.run, pool, _STEP, sent, (columns, None), mask=rows))
+            try:
+                self._calls.run(pool, _STEP, sent, (columns, None), None, rows)
+            except _core.EnvFailure as error:
+                failures.append(env_failure(error, None))
         if ended is not None:
             columns[self.reward].fill(0)
-            given, mask = ResetArguments(), torch.from_numpy(ended)
-            roots = self._root(columns)
-            calls.append(partial(self.env._simulators.reset, self._calls, roots, mask, given))
-        failures = []
-        for call in calls:
+            mask, roots = torch.from_numpy(ended), self._root(columns)
             try:
-                call()
+                self.env._simulators.reset(self._calls, roots, mask, ResetArguments())
             except _core.EnvFailure as error:
                 failures.append(env_failure(error, None))
         return columns, joined(failures) if failures else None
@@ -487,11 +485,10 @@ class ArrayPool:
 
     def _checked(self, actions: Any) -> Columns:
         """The actions as the executor reads them, which checks their values."""
-        taken = [
-            self._as_column(action, *row)
-            for action, row in zip(self._scatter(actions), self._actions, strict=True)
-        ]
-        return taken + self._states
+        columns = self._scatter(actions)
+        for i, (name, shape, dtype) in enumerate(self._actions):
+            columns[i] = self._as_column(columns[i], name, shape, dtype)
+        return columns + self._states if self._states else columns
 
     def _as_column(self, action: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         array = np.asarray(action)

@@ -32,6 +32,11 @@ class ResetArguments:
     executor_options: list[_core.ResetOptions | None] = field(default_factory=list)
     states: tuple[torch.Tensor, bool | None] | None = None
 
+    @property
+    def may_be_told(self) -> bool:
+        """Whether there may be something that sources have to tell workers beforehand, env by env."""
+        return bool(self.options) or self.states is not None
+
     def for_executor(self, note: int) -> _core.ResetArguments:
         """The same as the executor takes it, with the number under which workers know their part."""
         return self.entropy, self.executor_options, note

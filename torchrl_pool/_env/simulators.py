@@ -17,6 +17,8 @@ from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.source import Source
 from torchrl_pool._fork_aware_lock import fork_aware_lock
 
+_RESET = _core.Op.reset
+
 
 class Simulators:
     """The envs of a source, in an executor that is there from the first reset until the pool is closed.
@@ -85,10 +87,12 @@ class Simulators:
     ) -> Any:
         """Has the executor reset all envs, or those of the mask. Returns what it has written, by key."""
         pool = pool or self.start()
-        envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
+        envs: Sequence[int] = ()
+        if given.may_be_told:
+            envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
         arguments = self.begin_reset(pool, envs, given)
         rows = None if mask is None else (mask, mask.data_ptr())
-        results = calls.run(pool, _core.Op.reset, None, out, mask=rows, given=arguments)
+        results = calls.run(pool, _RESET, None, out, None, rows, arguments)
         assert results is not None
         return results[0]
 

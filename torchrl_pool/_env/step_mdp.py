@@ -35,15 +35,13 @@ class NextRoot:
         self._keep_place = frozenset(in_root) - frozenset(flags)
         self._dropped = frozenset(("next", "_reset", "_step", *written, *flags)) - self._keep_place
         self._in_root = [*sorted(self._keep_place, key=_depth_and_name), *flags]
-        # Tensordicts of which the env writes or reads a part: the rest of them is carried, entry by entry.
-        self._shared = {key[0] for key in (*written, *read) if isinstance(key, tuple)}
+        self.shared = {key[0] for key in (*written, *read) if isinstance(key, tuple)}
+        """Tensordicts of which the env writes or reads a part; the rest is carried, entry by entry."""
 
     def can_carry(self, root: Mapping[str, Any], batch_size: torch.Size) -> bool:
         """Whether what is carried can be put into tensordicts that are made anew."""
-        if not self._shared:
-            return True
         shared: list[tuple[tuple[str, ...], Any, tuple[int, ...]]] = []
-        shared += [((key,), root[key], ()) for key in self._shared if key in root]
+        shared += [((key,), root[key], ()) for key in self.shared if key in root]
         for path, one, above in shared:
             more = self.nested_sizes.get(path, above)
             size = batch_size + more
@@ -65,7 +63,7 @@ class NextRoot:
                 TorchRL, all that no reset writes, actions among it, is zero there.
         """
         following: dict[Key, Any] = {}
-        for key, value in (self._entry_by_entry(root) if self._shared else root).items():
+        for key, value in (self._entry_by_entry(root) if self.shared else root).items():
             if key in self._dropped:
                 continue
             if key in self._keep_place:
@@ -80,7 +78,7 @@ class NextRoot:
     def _entry_by_entry(self, root: Mapping[Key, Any]) -> dict[Key, Any]:
         entries: dict[Key, Any] = {}
         for key, value in root.items():
-            if key in self._shared and is_tensor_collection(value):
+            if key in self.shared and is_tensor_collection(value):
                 for below, leaf in value.items(True, True, is_leaf=is_leaf_nontensor):
                     entries[key, *([below] if isinstance(below, str) else below)] = leaf
             else:

@@ -163,15 +163,21 @@ class Stepper:
 
     # ---- calls
 
-    def run(self, op: _core.Op, root: TensorDictBase, **places: Any) -> _core.Results | None:
+    def run(
+        self,
+        op: _core.Op,
+        root: TensorDictBase,
+        out: _core.Given | None = None,
+        mask: tuple[torch.Tensor, int] | None = None,
+    ) -> _core.Results | None:
         """A step of all envs, see :meth:`_core.Calls.run`. None: as :meth:`inputs`."""
         pool, results = self.env._running(), None
         try:
             if not self.looks_closely and type(root) is TensorDict:
-                results = self.calls.run(pool, op, root._tensordict, **places)
+                results = self.calls.run(pool, op, root._tensordict, out, None, mask)
             if results is None:
                 inputs = self.inputs(root)
-                results = None if inputs is None else self.calls.run(pool, op, inputs, **places)
+                results = None if inputs is None else self.calls.run(pool, op, inputs, out, None, mask)
             return results
         except _core.EnvFailure as error:
             raise self.failure(error) from None
@@ -180,12 +186,12 @@ class Stepper:
         """What ``_step`` returns. None: as :meth:`inputs`."""
         self.env._running()  # which may begin episodes first, whose observations are the latest then
         mask = root.get("_step", None)
-        places: dict[str, Any] = {}
-        if mask is not None and not (mask := check_mask("_step", mask, self.num_envs)).all():
-            tensors, addresses = self.out.make()
-            self._keep_from(tensors, root)
-            places = {"out": (tensors, addresses), "mask": (mask, mask.data_ptr())}
-        results = self.run(_STEP, root, **places)
+        if mask is None or (mask := check_mask("_step", mask, self.num_envs)).all():
+            results = self.run(_STEP, root)
+        else:
+            out = self.out.make()
+            self._keep_from(out[0], root)
+            results = self.run(_STEP, root, out, (mask, mask.data_ptr()))
         if results is None:
             return None
         self.latest = results[0]
@@ -262,7 +268,8 @@ class Stepper:
             if tensordict._device != self.device:
                 return None
         entries = tensordict._tensordict
-        if "_step" in entries or not self.next_root.can_carry(entries, self.batch_size):
+        following = self.next_root
+        if "_step" in entries or (following.shared and not following.can_carry(entries, self.batch_size)):
             return None
         if tensordict._batch_size != self.batch_size:
             env._assert_tensordict_shape(tensordict)
@@ -275,7 +282,7 @@ class Stepper:
         preset = entries.get("next")
         if preset is not None:
             next_td.update(preset.exclude(*next_td.keys(True, True)))
-        tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
+        entries["next"] = next_td
         return tensordict, next_root
 
     def advance(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+_is_compiling = torch.compiler.is_compiling
 
 
 def not_traced(call: Call) -> Call:
@@ -20,6 +21,6 @@ def not_traced(call: Call) -> Call:
     @wraps(call)
     def either(*args: Any, **kwargs: Any) -> Any:
         # Asked first, since the way through torch's wrapper takes as long as a step of a few small envs.
-        return untraced(*args, **kwargs) if torch.compiler.is_compiling() else call(*args, **kwargs)
+        return untraced(*args, **kwargs) if _is_compiling() else call(*args, **kwargs)
 
     return cast("Call", either)

@@ -282,13 +282,14 @@ class Worker:
 
     # ---- what the executor asks for --------------------------------------------------------------------
 
-    def serve(self, waits: bool) -> None:
-        """Does what is asked for, until there is nothing more or, if it waits, something in the channel.
+    def server(self, waits: bool) -> Callable[[], None]:
+        """What does what is asked for, until there is nothing more or, if it waits, something in the channel.
 
-        Raises:
-            RuntimeError: an env that is being stepped or reset here asks for it.
+        For as long as the worker is attached as it is. It raises RuntimeError where an env that is being
+        stepped or reset here asks for it.
         """
-        self._port.serve(self._adapters, self._unset, self._actions, self._fail, self._work, waits)
+        parts = self._adapters, self._unset, self._actions, self._fail, self._work
+        return partial(self._port.serve, *parts, waits)
 
     def _work(self, op: int, first: int, count: int, seed_only: bool) -> None:
         """Does what is more than to step envs that are there, one by one.

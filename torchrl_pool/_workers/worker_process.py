@@ -26,7 +26,7 @@ def main(factories: Factories, channel: Line, fds: list[int], options: InfoOptio
     with contextlib.suppress(EOFError, OSError):  # an env may have closed it, too
         while True:
             if has_pool:
-                worker.serve(waits=True)
+                worker.server(waits=True)()
             while not has_pool or channel.poll():
                 number, name, arguments = channel.recv()
                 if name == "attach":

@@ -8,7 +8,7 @@ import os
 import pickle
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -271,10 +271,11 @@ class WorkerSet:
 
     # ---- what the executor asks for --------------------------------------------------------------------
 
-    def serve(self) -> None:
-        """Does what the local worker is asked for."""
+    @property
+    def serve(self) -> Callable[[], None]:
+        """Does what the local worker is asked for, with no call of Python's between it and the executor."""
         assert self._local is not None
-        self._local.serve(waits=False)
+        return self._local.server(waits=False)
 
     def how_it_ended(self, index: int) -> str:
         """In words that follow "its worker process"."""
