@@ -125,7 +125,7 @@ def test_family_is_complete():
     """Every id that Gymnasium registers and that runs there on this version of MuJoCo."""
     reference = set()
     for id, spec in gymnasium.registry.items():
-        if not str(spec.entry_point).startswith("gymnasium.envs.mujoco."):  # another package registers its own
+        if not str(spec.entry_point).startswith("gymnasium.envs.mujoco."):  # others have such, too
             continue
         try:
             gymnasium.make(id, disable_env_checker=True).close()
