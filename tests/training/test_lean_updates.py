@@ -314,6 +314,7 @@ def test_agents_learn_what_torchrl_teaches_them(share_params):
     env = PoolEnv("mpe2/simple_spread_v3", num_envs=4, categorical_action_encoding=True, max_cycles=10)
     batch = next(iter(PoolCollector(env, actor, frames_per_batch=4 * 24)))
     batch["next", "agent", "terminated"][1, 5, 2] = batch["next", "agent", "done"][1, 5, 2] = True  # alone
+    batch["next", "agent", "done"][2, 9] = False  # as where max_episode_steps ends the env
     with torch.no_grad():
         expected = gae(batch.clone())
     found = estimate_advantages(gae, batch)
