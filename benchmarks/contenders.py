@@ -144,7 +144,8 @@ def _raw(case: Case) -> Contender:
     library.bare_loop_run.restype = ctypes.c_bool
     pool = PoolEnv(case.task, 1024, categorical_action_encoding=True)
     drawn = pool.rand_action()
-    rows = torch.cat([drawn[key].reshape(1024, -1).view(torch.uint8) for key in pool.action_keys], 1)
+    keys = pool.full_action_spec.keys(True, True)  # in the order of the task's specs; action_keys are sorted
+    rows = torch.cat([drawn[key].reshape(1024, -1).view(torch.uint8) for key in keys], 1)
     plugin, message = task_info(case.task).plugin_path, ctypes.create_string_buffer(1024)
     loop = ctypes.c_void_p(
         library.bare_loop_open(plugin.encode(), case.task.encode(), case.num_envs, case.num_threads, message)

@@ -320,7 +320,12 @@ def test_what_cannot_be_looked_into_is_left_alone(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("line", "is_needed"), [("from torchrl_pool import PoolEnv", True), ("import torchrl_pool", False)]
+    ("line", "is_needed"),
+    [
+        ("from torchrl_pool import PoolEnv", True),
+        ("from torchrl_pool import decode_text, list_tasks", False),
+        ("import torchrl_pool", False),
+    ],
 )
 def test_torchrl_is_imported_once_for_modules_that_take_from_this_package(monkeypatch, line, is_needed):
     """Which would import it in each worker."""

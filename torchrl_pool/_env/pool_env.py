@@ -135,6 +135,7 @@ class PoolEnv(EnvBase):
             ``[N, 1]``), ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool
             ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each
             env has one float32 reward, ``exact_reward`` (float64 ``[N, 1]``) is its value before rounding.
+            Where groups of agents have rewards, each has an ``episode_reward``: ``agent/episode_reward``.
         from_pixels: adds a picture of each env to the observations, ``"pixels"`` (uint8 ``[N, H, W, 3]``), as
             in :class:`~torchrl.envs.GymEnv`.
         pixels_only: with ``from_pixels``, leaves out the task's own observations.

@@ -103,7 +103,8 @@ def values_of(
 
     value = values(batch.select(*in_keys).reshape(-1), sequence_length).reshape(done.shape)
     next_value = torch.cat([value[:, 1:], torch.empty_like(value[:, :1])], dim=1)
-    cut = done.flatten(2).any(-1)  # where no next step has the observation; of agents, if one of them ends
+    # No next step has the observation where an agent ends, or the env: a limit of steps is the env's alone.
+    cut = done.flatten(2).any(-1) | batch.get(("next", "done"), done).flatten(2).any(-1)
     cut[:, -1] = True
     next_value[cut] = values(batch.get("next").select(*in_keys)[cut], 1)
     return value, next_value
