@@ -212,9 +212,9 @@ class PPOUpdate(FlatUpdate):
     ) -> Iterator[tuple[float, list[torch.Tensor]]]:
         """Each part's share of a minibatch, and its inputs for the terms."""
         rest = list(inputs)
-        chosen = rest[ADVANTAGE].index_select(0, indices)
-        if self._terms.normalizes and chosen.numel() > 1:  # one alone has no deviation, a step of agents has
-            std, mean = torch.std_mean(chosen)
+        # One alone has no deviation; one step of several agents has.
+        if self._terms.normalizes and len(indices) * rest[ADVANTAGE][0].numel() > 1:
+            std, mean = torch.std_mean(rest[ADVANTAGE].index_select(0, indices))
             rest[ADVANTAGE] = (rest[ADVANTAGE] - mean) / std.clamp_min(torch.finfo(torch.float).resolution)
         sequences = len(indices) // self.sequence_length
         size = math.ceil(sequences / self.gradient_accumulation) * self.sequence_length
