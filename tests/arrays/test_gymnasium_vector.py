@@ -159,6 +159,18 @@ def test_infos_that_every_task_has(make):
 # ---- what is given and taken
 
 
+def test_an_env_that_begins_an_episode_earns_nothing_and_the_others_what_they_earn(make):
+    # A task whose rewards are doubles, of which there is one column.
+    envs = make("dm_control/cartpole-balance-v0", num_envs=2, max_episode_steps=3)
+    actions = np.zeros(envs.action_space.shape)
+    envs.reset(seed=0)
+    envs.step(actions)
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    earned = np.stack([envs.step(actions)[1] for _ in range(5)])
+    assert (earned > 0.5).tolist() == [[True] * 2, [True] * 2, [True, False], [False, True], [True] * 2]
+    assert earned[2, 1] == earned[3, 0] == 0
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_what_a_call_returns_is_the_callers(mode, make):
     envs, alone = make(autoreset_mode=mode), make(autoreset_mode=mode)

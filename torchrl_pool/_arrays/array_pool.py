@@ -296,7 +296,7 @@ class ArrayPool:
             except _core.EnvFailure as error:
                 failures.append(env_failure(error, None))
         if ended is not None:
-            columns[self.reward].fill(0)
+            columns[self.reward][ended] = 0
             mask, roots = torch.from_numpy(ended), self._root(columns)
             try:
                 self.env._simulators.reset(self._calls, roots, mask, ResetArguments())
