@@ -1,11 +1,13 @@
 """PoolVectorEnv as a vector env: autoreset, masks, infos, attributes, and what it refuses."""
 
 import contextlib
+import time
 from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
+from building import load_fault_plugin
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
@@ -389,6 +391,21 @@ def test_an_env_that_fails_is_revived_by_a_mask(mode, make):
     assert failed.tolist() == [False, True, False]
     assert envs.reset(options={"reset_mask": failed})[0].tolist() == [1, 0, 1]
     assert envs.step([1, 1, 1])[0].tolist() == [2, 1, 2]
+
+
+def test_an_env_that_hangs_begins_no_episode_by_itself(make):
+    load_fault_plugin()
+    options = [{}, {"fault": "sleep", "at": 2, "seconds": 2.0}]
+    envs = make("Fault-v0", 2, env_options=options, max_episode_steps=2, step_timeout=1.0)
+    actions = np.zeros(envs.action_space.shape, np.float32)
+    envs.reset(seed=0)
+    envs.step(actions)
+    with pytest.raises(EnvFailure) as caught:
+        envs.step(actions)
+    assert caught.value.hung == [1]
+    time.sleep(2)  # its call returns, and writes that the limit has ended the episode
+    with pytest.raises(RuntimeError, match="env 1 has failed and must be reset"):
+        envs.step(actions)
 
 
 def test_episodes_that_begin_where_another_env_fails(make):
