@@ -1,11 +1,13 @@
 """PoolVectorEnv as a vector env: autoreset, masks, infos, attributes, and what it refuses."""
 
 import contextlib
+import time
 from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
+from building import load_fault_plugin
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
@@ -157,6 +159,18 @@ def test_infos_that_every_task_has(make):
 
 
 # ---- what is given and taken
+
+
+def test_an_env_that_begins_an_episode_earns_nothing_and_the_others_what_they_earn(make):
+    # A task whose rewards are doubles, of which there is one column.
+    envs = make("dm_control/cartpole-balance-v0", num_envs=2, max_episode_steps=3)
+    actions = np.zeros(envs.action_space.shape)
+    envs.reset(seed=0)
+    envs.step(actions)
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    earned = np.stack([envs.step(actions)[1] for _ in range(5)])
+    assert (earned > 0.5).tolist() == [[True] * 2, [True] * 2, [True, False], [False, True], [True] * 2]
+    assert earned[2, 1] == earned[3, 0] == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -377,6 +391,21 @@ def test_an_env_that_fails_is_revived_by_a_mask(mode, make):
     assert failed.tolist() == [False, True, False]
     assert envs.reset(options={"reset_mask": failed})[0].tolist() == [1, 0, 1]
     assert envs.step([1, 1, 1])[0].tolist() == [2, 1, 2]
+
+
+def test_an_env_that_hangs_begins_no_episode_by_itself(make):
+    load_fault_plugin()
+    options = [{}, {"fault": "sleep", "at": 2, "seconds": 2.0}]
+    envs = make("Fault-v0", 2, env_options=options, max_episode_steps=2, step_timeout=1.0)
+    actions = np.zeros(envs.action_space.shape, np.float32)
+    envs.reset(seed=0)
+    envs.step(actions)
+    with pytest.raises(EnvFailure) as caught:
+        envs.step(actions)
+    assert caught.value.hung == [1]
+    time.sleep(2)  # its call returns, and writes that the limit has ended the episode
+    with pytest.raises(RuntimeError, match="env 1 has failed and must be reset"):
+        envs.step(actions)
 
 
 def test_episodes_that_begin_where_another_env_fails(make):

@@ -296,13 +296,16 @@ class ArrayPool:
             except _core.EnvFailure as error:
                 failures.append(env_failure(error, None))
         if ended is not None:
-            columns[self.reward].fill(0)
+            columns[self.reward][ended] = 0
             mask, roots = torch.from_numpy(ended), self._root(columns)
             try:
                 self.env._simulators.reset(self._calls, roots, mask, ResetArguments())
             except _core.EnvFailure as error:
                 failures.append(env_failure(error, None))
-        return columns, joined(failures) if failures else None
+        if not failures:
+            return columns, None
+        failure = joined(failures)
+        return _without_hung(columns, failure), failure
 
     def step_and_reset(self, actions: Any) -> tuple[Columns, Columns | None, EnvFailure | None]:
         """Steps all envs, and begins new episodes where the old ones have ended.
@@ -319,10 +322,12 @@ class ArrayPool:
             pool, to = self.env._running(), self._root(root)
             results = self._calls.run(pool, _STEP_AND_RESET, sent, (columns, None), to)
         except _core.EnvFailure as error:
+            failure = env_failure(error, None)
+            columns, root = _without_hung(columns, failure), _without_hung(root, failure)
             goes_on = ~columns[self.done]
             for first, column in zip(root, columns, strict=True):
                 first[goes_on] = column[goes_on]
-            return columns, root, env_failure(error, None)
+            return columns, root, failure
         assert results is not None
         if results[2] > 0:
             return columns, root, None
@@ -507,6 +512,16 @@ class ArrayPool:
                     f"{name!r}: expected numbers that fit {dtype}, got {given[given != array][0]}"
                 )
         return np.ascontiguousarray(array)
+
+
+def _without_hung(columns: Columns, failure: EnvFailure) -> Columns:
+    """With zeros in the rows of envs that hang, in memory that their threads do not have."""
+    if not failure.hung:
+        return columns
+    copies = [column.copy() for column in columns]
+    for copied in copies:
+        copied[failure.hung] = 0
+    return copies
 
 
 class _Envs(PoolEnv):
