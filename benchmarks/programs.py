@@ -312,7 +312,7 @@ TUTORIAL_PROGRAMS = {
             (r"(?m)^import torch$", r"\g<0>\nfrom mpe2 import simple_tag_v3"),
             (MADDPG_ENV, f"base_env = {MADDPG_ONE}\n    base_env.set_seed(seed)\n"),
         ],
-        [(re.escape(MADDPG_ONE), f"SerialEnv(1, lambda: {MADDPG_ONE})")],
+        [(re.escape(MADDPG_ONE), f"SerialEnv(1, lambda: {MADDPG_ONE})"), (r"env\.group_map", r"\g<0>[0]")],
         [(re.escape(MADDPG_ONE), f'PoolEnv("mpe2/simple_tag_v3", 1, {MADDPG_OPTIONS})')],
         [CALL_COLLECTOR, (r'(PoolEnv\("mpe2/simple_tag_v3"), 1,', r"\1, 10,")],
     ),
@@ -389,14 +389,16 @@ ATARI_PIXELS = [
     (r"    env.append_transform\(RenameTransform.*pixels_int.*\n", ""),
 ]
 SOTA = {
-    "ppo_mujoco": one_env("ppo", "utils_mujoco.py", "ppo_mujoco.py", f"collector.total_frames=4096 {CSV}"),
+    "ppo_mujoco": one_env(
+        "ppo", "utils_mujoco.py", "ppo_mujoco.py", f"collector.total_frames=4096 loss.ppo_epochs=2 {CSV}"
+    ),
     "dqn_cartpole": one_env(
         "dqn",
         "utils_cartpole.py",
         "dqn_cartpole.py",
         "collector.init_random_frames=1000 collector.total_frames=4000 logger.backend=null",
     ),
-    **{name: batched(name, f"{name}.py") for name in ("sac", "td3", "ddpg")},
+    "sac": batched("sac", "sac.py"),
     "ppo_atari": Program(
         "rl",
         "sota-implementations/ppo",
@@ -414,58 +416,51 @@ SOTA = {
 # ---- TorchRL's trainers, which hydra makes
 
 
-def trainer(name: str, settings: str) -> Program:
-    defaults = (
-        r"( *- )env@training_env: batched_env\n(?:.*training_env\.create_env_fn.*\n)+",
-        r"\1env@training_env: transformed_env\n\1env@training_env.base_env: pool\n"
-        r"\1transform@training_env.transform: compose\n",
-    )
-    env = (
-        r"  num_workers: (\d+)\n  create_env_fn:\n    base_env:\n      env_name: (\S+)\n    transform:\n"
-        r"      transforms:\n((?:        - .*\n)+)    _partial_: true\n",
-        r"  base_env:\n    task: \2\n    num_envs: \1\n  transform:\n    transforms:\n\3",
-    )
-    if name == "td3":
-        defaults = (r"base_env: batched_env\n.*base_env\.create_env_fn: gym\n", "base_env: pool\n")
-        env = (
-            r"    create_env_fn:\n      env_name: (\S+)\n    num_workers: (\d+)\n",
-            r"    task: \1\n    num_envs: \2\n",
-        )
-    pool = [defaults, env, (r"hydra:\n", "hydra:\n  searchpath: [pkg://torchrl_pool.configs]\n")]
-    one_process = []
-    if name in ("ppo", "a2c", "reinforce", "sac"):  # several processes, each with envs of its own
-        one_process = [
-            (r"collector: multi_async", "collector: sync"),
-            (r"(  frames_per_batch: \d+\n)  num_workers: \d+\n", r"\1"),
-        ]
+def trainer(name: str, settings: str, mended: list[Replacement]) -> Program:
+    pool = [
+        (
+            r"( *- )env@training_env: batched_env\n(?:.*training_env\.create_env_fn.*\n)+",
+            r"\1env@training_env: transformed_env\n\1env@training_env.base_env: pool\n"
+            r"\1transform@training_env.transform: compose\n",
+        ),
+        (
+            r"  num_workers: (\d+)\n  create_env_fn:\n    base_env:\n      env_name: (\S+)\n    transform:\n"
+            r"      transforms:\n((?:        - .*\n)+)    _partial_: true\n",
+            r"  base_env:\n    task: \2\n    num_envs: \1\n  transform:\n    transforms:\n\3",
+        ),
+        (r"hydra:\n", "hydra:\n  searchpath: [pkg://torchrl_pool.configs]\n"),
+    ]
+    more = [
+        (r"\ncollector:\n", r"\g<0>  _target_: torchrl_pool.PoolCollector\n"),
+        (r"num_envs: \d", "num_envs: 8"),
+    ]
+    # The trainer seeds the envs after the collector has reset them.
+    seeded = (r"    trainer.train\(\)", r"    trainer.collector.reset()\n\g<0>")
     file = "config.yaml"
-    more = [(r"\ncollector:\n", r"\g<0>  _target_: torchrl_pool.PoolCollector\n")]
-    if name != "td3":
-        more.append((r"num_envs: \d", "num_envs: 8"))
     return Program(
         "rl",
         f"sota-implementations/{name}_trainer",
         "train.py",
         settings,
-        # CSV in place of W&B, which wants an account, and without its settings; no Apple GPU.
-        {file: [(r"device: mps", "device: cpu")] if name == "td3" else WITHOUT_WANDB.get(name, [])},
-        {file: [*pool, *one_process]},
+        {"train.py": [seeded], file: mended},
+        {file: pool},
         {file: more},
-        {file: one_process} if one_process else {},
     )
 
 
-OFFLINE = (r"  offline: \w+\n  project: \S+\n", "")
-WITHOUT_WANDB = {
-    "ppo": [OFFLINE],
-    **{name: [(r"@logger: wandb", "@logger: csv"), OFFLINE] for name in ("a2c", "reinforce", "sac")},
-}
-ON_POLICY = "collector.total_frames=5120 trainer.total_frames=5120"
 OFF_POLICY = "collector.init_random_frames=1000 collector.total_frames=3000"
 TRAINERS = {
-    **{f"{name}_trainer": trainer(name, ON_POLICY) for name in ("ppo", "a2c", "reinforce")},
-    **{f"{name}_trainer": trainer(name, OFF_POLICY) for name in ("dqn", "ddpg", "sac", "cql")},
-    "td3_trainer": trainer("td3", "collector.total_frames=4096 trainer.total_frames=3072"),
+    "ppo_trainer": trainer(
+        "ppo",
+        "collector.total_frames=5120 trainer.total_frames=5120",
+        [
+            (r"  offline: \w+\n  project: \S+\n", ""),  # settings of a logger that it does not have
+            (r"collector: multi_async", "collector: sync"),  # processes that collect in any order
+            (r"(  frames_per_batch: \d+\n)  num_workers: \d+\n", r"\1"),
+        ],
+    ),
+    "dqn_trainer": trainer("dqn", OFF_POLICY, []),
+    "ddpg_trainer": trainer("ddpg", OFF_POLICY, []),
 }
 
 PROGRAMS = {**OTHERS, **TUTORIAL_PROGRAMS, **SOTA, **TRAINERS}
