@@ -179,7 +179,12 @@ OTHERS = {
         "--total-timesteps 16384",
         {},
         {"ppo.py": [(CLEANRL_ENVS, CLEANRL_POOL)]},
-        {"ppo.py": [("num_envs: int = 4", "num_envs: int = 16")]},
+        {
+            "ppo.py": [
+                ("num_envs: int = 4", "num_envs: int = 16"),
+                ("num_steps: int = 128", "num_steps: int = 32"),
+            ]
+        },
     ),
     "cleanrl ppo_continuous_action": Program(
         "cleanrl",
@@ -312,7 +317,7 @@ TUTORIAL_PROGRAMS = {
             (r"(?m)^import torch$", r"\g<0>\nfrom mpe2 import simple_tag_v3"),
             (MADDPG_ENV, f"base_env = {MADDPG_ONE}\n    base_env.set_seed(seed)\n"),
         ],
-        [(re.escape(MADDPG_ONE), f"SerialEnv(1, lambda: {MADDPG_ONE})"), (r"env\.group_map", r"\g<0>[0]")],
+        [],
         [(re.escape(MADDPG_ONE), f'PoolEnv("mpe2/simple_tag_v3", 1, {MADDPG_OPTIONS})')],
         [CALL_COLLECTOR, (r'(PoolEnv\("mpe2/simple_tag_v3"), 1,', r"\1, 10,")],
     ),
