@@ -190,7 +190,7 @@ OTHERS = {
         "cleanrl",
         "cleanrl/ppo_continuous_action.py",
         "ppo_continuous_action.py",
-        "--total-timesteps 8192",
+        "--total-timesteps 4096",
         {"ppo_continuous_action.py": [(r"(np.clip\(obs, -10, 10\))\)", r"\1, env.observation_space)")]},
         {"ppo_continuous_action.py": [(CLEANRL_ENVS, CLEANRL_POOL + CLEANRL_WRAPPERS)]},
         {
@@ -295,13 +295,13 @@ TUTORIAL_PROGRAMS = {
     "dqn_with_rnn": tutorial(
         "dqn_with_rnn.py",
         [
-            (r"init_stats\(1000,", "init_stats(100,"),
+            (r"init_stats\(1000,", "init_stats(40,"),
             (r"td = env.reset\(\)", r"env.set_seed(0)\n\g<0>"),
             (r"    prefetch=10,\n", ""),  # threads that draw in any order
-            (r"total_frames=200,", "total_frames=600,"),
-            (r"len\(rb\) < 1000", "len(rb) < 400"),
+            (r"total_frames=200,", "total_frames=300,"),
+            (r"len\(rb\) < 1000", "len(rb) < 150"),
             (r"utd = 16", "utd = 2"),
-            (r"env.rollout\(10000,", "env.rollout(20,"),
+            (r"env.rollout\(10000,", "env.rollout(5,"),
         ],
         [(RNN_ENV, 'SerialEnv(5, lambda: GymEnv("CartPole-v1", from_pixels=True))'), *RNN_BATCH],
         [(RNN_ENV, 'PoolEnv("CartPole-v1", 5, from_pixels=True)'), *RNN_BATCH],
@@ -371,7 +371,7 @@ def batched(folder: str, script: str) -> Program:
         "rl",
         f"sota-implementations/{folder}",
         script,
-        f"collector.frames_per_batch=400 collector.init_random_frames=400 collector.total_frames=1200 {CSV}",
+        f"collector.frames_per_batch=200 collector.init_random_frames=200 collector.total_frames=600 {CSV}",
         {},
         {"utils.py": [IMPORT, make]},
         {"utils.py": [IMPORT_COLLECTOR, CALL_COLLECTOR]},
