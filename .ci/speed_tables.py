@@ -17,7 +17,7 @@ DOCUMENTS = [
     "docs/index.md",
     "docs/benchmarks.md",
     "docs/families/mpe.md",
-    "docs/recipes/torchrl_programs.md",
+    "docs/programs.md",
 ]
 CHART = "docs/images/throughput"
 MAIN = ["HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "ALE/Pong-v5", "CartPole-v1"]
@@ -218,19 +218,28 @@ def training_to_return() -> str:
     return f"Measured on: {machine('ppo_lander')}, with many other jobs.\n\n" + table(header, rows)
 
 
-def torchrl_programs() -> str:
-    """Frames per second of TorchRL's own programs."""
-    measured = results("torchrl_programs")
-    forms = ["published", "PoolEnv", "fused", "PoolCollector", "8 envs", "the pool's pixels"]
-    forms = [form for form in forms if any(form in runs for runs in measured.values())]
-    rows = [
-        [f"`{name}`", *(digits(median(runs[form])) if form in runs else "" for form in forms)]
-        for name, runs in measured.items()
+def programs() -> str:
+    """Processor seconds of programs of other libraries, and what their weights are equal to."""
+    measured = results("programs")
+    rows = []
+    for name, runs in measured.items():
+        weights = {form: {run["weights"] for run in of} for form, of in runs.items()}
+        equal = [form for form in ("published", "batch") if weights.get(form) == weights["pool"]]
+        seconds = [
+            f"{median(run['processor seconds'] for run in runs[form]):.1f}" if form in runs else ""
+            for form in ("published", "batch", "pool", "more")
+        ]
+        updates = f"{runs['pool'][0]['updates']:,}"
+        rows.append([f"`{name}`", updates, equal[0] if equal else "other", *seconds])
+    fewest = min(len(of) for runs in measured.values() for of in runs.values())
+    header = [
+        "",
+        "updates:",
+        "weights of pool",
+        *(f"{form}:" for form in ("published", "batch", "pool", "more")),
     ]
-    fewest = min(len(times) for runs in measured.values() for times in runs.values())
-    header = ["frames/s", *(f"{form}:" for form in forms)]
-    how = f"one thread of torch, medians of {fewest} or more runs in turn"
-    return f"Measured on: {machine('torchrl_programs')}; {how}.\n\n" + table(header, rows)
+    how = f"one thread of torch, medians of {fewest} or more runs in turn, beside other jobs"
+    return f"Measured on: {machine('programs')}; {how}.\n\n" + table(header, rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -244,7 +253,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "heavy_tail": heavy_tail,
     "training_iteration": training_iteration,
     "training_to_return": training_to_return,
-    "torchrl_programs": torchrl_programs,
+    "programs": programs,
 }
 
 
