@@ -24,9 +24,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -310,6 +312,7 @@ TUTORIAL_PROGRAMS = {
     "multiagent_competitive_ddpg": tutorial(
         "multiagent_competitive_ddpg.py",
         [
+            (r"frames_per_batch = 1_000", "frames_per_batch = 300"),
             (r"n_iters = 10", "n_iters = 3"),
             (r"n_optimiser_steps = 100", "n_optimiser_steps = 10"),
             (r"use_vmas = True", "use_vmas = False"),
@@ -337,47 +340,26 @@ CSV = "logger.backend=csv"
 def one_env(folder: str, utils: str, script: str, settings: str) -> Program:
     """A program that makes one ``GymEnv``, without a seed."""
     made = r"env = GymEnv\([^()]*\)"
-    batch: list[Replacement] = []
-    if folder == "dqn":  # expects the spec of one env
-        spec = r'action_spec = env_specs\["input_spec", "full_action_spec", "action"\]'
-        batch = [(spec, 'action_spec = proof_environment.full_action_spec_unbatched["action"]')]
-    seeded = (f"( *)({made})", r"\1\2\n\1env.set_seed(0)")
-    serial = (
-        r"from __future__ import annotations\n",
-        r"\g<0>from torchrl.envs import SerialEnv\n",
+    # QValueActor expects the spec of one env.
+    spec = (
+        r'action_spec = env_specs\["input_spec", "full_action_spec", "action"\]',
+        'action_spec = proof_environment.full_action_spec_unbatched["action"]',
     )
     return Program(
         "rl",
         f"sota-implementations/{folder}",
         script,
         settings,
-        {utils: [seeded]},
-        {utils: [IMPORT, (made, "env = PoolEnv(env_name, 1)"), *batch]},
+        {utils: [(f"( *)({made})", r"\1\2\n\1env.set_seed(0)")]},
+        {utils: [IMPORT, (made, "env = PoolEnv(env_name, 1)"), *([spec] if folder == "dqn" else [])]},
         {
             utils: [(r"PoolEnv\(env_name, 1\)", "PoolEnv(env_name, 8)")],
             script: [IMPORT_COLLECTOR, CALL_COLLECTOR],
         },
-        {utils: [serial, (made, "env = SerialEnv(1, lambda: GymEnv(env_name))"), *batch]},
     )
 
 
-def batched(folder: str, script: str) -> Program:
-    """A program that makes a ``ParallelEnv`` of ``GymEnv``."""
-    make = (
-        r"ParallelEnv\(\s*([\w.]+),\s*EnvCreator\(\w+\),\s*serial_for_single=True,\s*(?:device=device,\s*)?\)",
-        r"PoolEnv(cfg.env.name, \1)",
-    )
-    return Program(
-        "rl",
-        f"sota-implementations/{folder}",
-        script,
-        f"collector.frames_per_batch=200 collector.init_random_frames=200 collector.total_frames=600 {CSV}",
-        {},
-        {"utils.py": [IMPORT, make]},
-        {"utils.py": [IMPORT_COLLECTOR, CALL_COLLECTOR]},
-    )
-
-
+PARALLEL = r"ParallelEnv\(\s*([\w.]+),\s*EnvCreator\(\w+\),\s*serial_for_single=True,\s*\)"
 ATARI_ENV = (
     r"env = ParallelEnv\((?:.|\n)*?\n    \)\n    env = TransformedEnv\(env\)\n",
     "env = TransformedEnv(\n"
@@ -403,7 +385,15 @@ SOTA = {
         "dqn_cartpole.py",
         "collector.init_random_frames=1000 collector.total_frames=4000 logger.backend=null",
     ),
-    "sac": batched("sac", "sac.py"),
+    "sac": Program(
+        "rl",
+        "sota-implementations/sac",
+        "sac.py",
+        f"collector.frames_per_batch=200 collector.init_random_frames=200 collector.total_frames=600 {CSV}",
+        {},
+        {"utils.py": [IMPORT, (PARALLEL, r"PoolEnv(cfg.env.name, \1)")]},
+        {"utils.py": [IMPORT_COLLECTOR, CALL_COLLECTOR]},
+    ),
     "ppo_atari": Program(
         "rl",
         "sota-implementations/ppo",
@@ -489,17 +479,23 @@ def run(program: Program, form: str, clones: Path, timeout: float) -> dict[str, 
             "SDL_VIDEODRIVER": "dummy",
             "TQDM_MININTERVAL": "0",  # programs log its rate, which is None before it has been printed
         }
-        done = subprocess.run(
-            [sys.executable, program.script, *program.arguments.split()],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            start_new_session=True,  # whose processes' seconds are counted
-        )
-        if done.returncode or not result.exists():
-            raise RuntimeError(f"exit status {done.returncode}: {done.stdout[-500:]} {done.stderr[-1500:]}")
+        log = Path(scratch, "log.txt")
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, program.script, *program.arguments.split()],
+                cwd=folder,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # whose processes' seconds are counted
+            )
+            try:
+                status = process.wait(timeout)
+            finally:
+                with suppress(ProcessLookupError):  # none is left
+                    os.killpg(process.pid, signal.SIGKILL)
+        if status or not result.exists():
+            raise RuntimeError(f"exit status {status}: {log.read_text()[-2000:]}")
         return json.loads(result.read_text())
 
 
