@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import torch
+import torchrl.envs  # noqa: F401  before OpenGL: Triton (of torch for CUDA) crashes as it is loaded behind Mesa
 from child import serve
 
 logging.disable(logging.WARNING)
