@@ -298,7 +298,7 @@ TUTORIAL_PROGRAMS = {
         "dqn_with_rnn.py",
         [
             (r"init_stats\(1000,", "init_stats(40,"),
-            (r"td = env.reset\(\)", r"env.set_seed(0)\n\g<0>"),
+            (r"env.transform\[-1\].init_stats", r"env.set_seed(0)\n\g<0>"),
             (r"    prefetch=10,\n", ""),  # threads that draw in any order
             (r"total_frames=200,", "total_frames=300,"),
             (r"len\(rb\) < 1000", "len(rb) < 150"),
@@ -390,7 +390,7 @@ SOTA = {
         "sota-implementations/sac",
         "sac.py",
         f"collector.frames_per_batch=200 collector.init_random_frames=200 collector.total_frames=600 {CSV}",
-        {},
+        {"utils.py": [(r"prefetch=3", "prefetch=0")]},  # threads that draw in any order
         {"utils.py": [IMPORT, (PARALLEL, r"PoolEnv(cfg.env.name, \1)")]},
         {"utils.py": [IMPORT_COLLECTOR, CALL_COLLECTOR]},
     ),
@@ -450,6 +450,7 @@ TRAINERS = {
         "collector.total_frames=5120 trainer.total_frames=5120",
         [
             (r"  offline: \w+\n  project: \S+\n", ""),  # settings of a logger that it does not have
+            (r" +- \$\{transform0\}\n", ""),  # no-op resets, of one env only, draw in its process
             (r"collector: multi_async", "collector: sync"),  # processes that collect in any order
             (r"(  frames_per_batch: \d+\n)  num_workers: \d+\n", r"\1"),
         ],
