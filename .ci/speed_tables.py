@@ -238,7 +238,7 @@ def programs() -> str:
         "weights of pool",
         *(f"{form}:" for form in ("published", "batch", "pool", "more")),
     ]
-    how = f"one thread of torch, medians of {fewest} or more runs in turn, beside other jobs"
+    how = f"one thread of torch, medians of {fewest} or more runs, beside other jobs: read them as directions"
     return f"Measured on: {machine('programs')}; {how}.\n\n" + table(header, rows)
 
 
