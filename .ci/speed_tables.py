@@ -91,20 +91,30 @@ def machine(name: str) -> str:
     )
 
 
+def speed(row: dict[str, Any]) -> list[str]:
+    """Which pool, and its rate."""
+    return [f"`{row['task']}`", str(row["num_envs"]), digits(row["steps_per_second"]["torchrl_pool"])]
+
+
+SPEED = ["task", "envs:", "steps/s:"]
+
+
+def speed_table(name: str, peers: dict[str, str]) -> str:
+    """Rates of pools beside the bare simulators' and those of other libraries."""
+    rows = [
+        [*speed(row), share(row), *(factor(row["pool_is_faster_by"].get(peer)) for peer in peers)]
+        for row in results(name)
+    ]
+    header = [*SPEED, "of bare C++:", *(f"times {peer}:" for peer in peers.values())]
+    return f"Measured on: {machine(name)}.\n\n{table(header, rows)}"
+
+
 def throughput_table() -> str:
     """All tasks, and below those of Atari beside ALE's own vector env."""
-    begin = ["task", "envs:", "steps/s:"]
-    of_all, of_atari = [], []
-    for row in results("throughput"):
-        faster = row["pool_is_faster_by"]
-        first = [f"`{row['task']}`", str(row["num_envs"]), digits(row["steps_per_second"]["torchrl_pool"])]
-        of_all.append([*first, share(row), *(factor(faster.get(peer)) for peer in PEERS)])
-        if "ale" in faster:
-            of_atari.append([*first, factor(faster["ale"])])
-    names = [f"times {name}:" for name in PEERS.values()]
-    all_tasks = table([*begin, "of bare C++:", *names], of_all)
-    atari = table([*begin, "times AtariVectorEnv:"], of_atari)
-    return f"Measured on: {machine('throughput')}.\n\n{all_tasks}\n{atari}"
+    by_ale = [(row, row["pool_is_faster_by"].get("ale")) for row in results("throughput")]
+    of_atari = [[*speed(row), factor(faster)] for row, faster in by_ale if faster is not None]
+    atari = table([*SPEED, "times AtariVectorEnv:"], of_atari)
+    return f"{speed_table('throughput', PEERS)}\n{atari}"
 
 
 def many_agents() -> str:
@@ -114,13 +124,7 @@ def many_agents() -> str:
         "torchrl": "ParallelEnv",
         "vmas": "VMAS",
     }
-    rows = []
-    for row in results("many_agents"):
-        first = [f"`{row['task']}`", str(row["num_envs"]), digits(row["steps_per_second"]["torchrl_pool"])]
-        rows.append([*first, share(row), *(factor(row["pool_is_faster_by"].get(peer)) for peer in peers)])
-    names = [f"times {name}:" for name in peers.values()]
-    header = ["task", "envs:", "steps/s:", "of bare C++:", *names]
-    return f"Measured on: {machine('many_agents')}.\n\n{table(header, rows)}"
+    return speed_table("many_agents", peers)
 
 
 def one_env() -> str:
