@@ -140,8 +140,12 @@ class Port {
                          {spec.shape.begin(), spec.shape.end()},
                          dtype.name,
                          py::dtype(dtype.name)});
+      if (spec.IsFlagOfAgents("truncated") || spec.IsFlagOfAgents("done")) {
+        set_when_lost_.push_back(fields_.size() - 1);
+      }
     }
     flag_ = flags_lost ? fields_.size() - 1 : kNoField;
+    if (flags_lost) set_when_lost_.push_back(flag_);
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       if (i != flag_) (fields_[i].is_reward ? rewards_ : leaves_).push_back(i);
     }
@@ -229,11 +233,11 @@ class Port {
 
   // The env at hand is not the one that was to be stepped, which was lost with its process.
   bool Lost(std::uint32_t env, bool may_reset) {
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      std::byte* row = port_.arena().OutputRow(i, env);
-      std::memset(row, 0, fields_[i].bytes);
-      if (i == flag_) *row = std::byte{1};
-    }
+    const auto fill = [&](std::size_t i, int byte) {
+      std::memset(port_.arena().OutputRow(i, env), byte, fields_[i].bytes);
+    };
+    for (std::size_t i = 0; i < fields_.size(); ++i) fill(i, 0);
+    for (const std::size_t i : set_when_lost_) fill(i, 1);
     port_.Stepped(env, 0.0, false, true);
     if (!may_reset) Finish();
     return may_reset;
@@ -348,6 +352,7 @@ class Port {
   std::vector<Field> fields_;
   std::vector<std::size_t> leaves_, rewards_;  // which fields they are
   std::size_t flag_;                           // the field that tells what was lost, which is the last one
+  std::vector<std::size_t> set_when_lost_;     // that one, and flags with which episodes of agents end
 };
 
 // The number of a name among these, whatever each of them is of.

@@ -176,7 +176,10 @@ void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_w
               [&](auto from) { return options.obs_dtype == TRP_FLOAT32 ? add(from, 0.0f) : add(from, 0.0); });
     return;
   }
-  targets.back().column = static_cast<int>(AddColumn(std::move(seen)));
+  const std::size_t column = AddColumn(std::move(seen));
+  targets.back().column = static_cast<int>(column);
+  if (spec.IsFlagOfAgents("truncated")) agents_truncated.push_back(column);
+  if (spec.IsFlagOfAgents("done")) agents_done.push_back(column);
 }
 
 Layout::Layout(const Config& config, const LayoutOptions& options) {

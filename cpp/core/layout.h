@@ -82,8 +82,9 @@ struct Layout {
   Layout(const Config& config, const LayoutOptions& options);
 
   std::vector<ActionColumn> actions;
-  std::vector<OutputColumn> outputs;                    // in the order in which batches list them
-  std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]: columns that the executor writes
+  std::vector<OutputColumn> outputs;                       // in the order in which batches list them
+  std::size_t terminated = 0, truncated = 0, done = 0;     // bool [1]: columns that the executor writes
+  std::vector<std::size_t> agents_truncated, agents_done;  // flags of agents that a time limit sets too
 
   std::vector<Target> targets;                // of the env's outputs, in its order
   std::vector<OwnStage> at_steps, at_resets;  // in the order in which they run

@@ -231,6 +231,10 @@ std::size_t Spec::size() const {
 
 std::size_t Spec::row_bytes() const { return size() * kDtypes[dtype].bytes; }
 
+bool Spec::IsFlagOfAgents(std::string_view flag) const {
+  return role == TRP_DONE && std::string_view(name).substr(name.find_last_of('/') + 1) == flag;
+}
+
 std::vector<std::int64_t> Spec::Choices() const {
   const auto is_first = [this](std::int64_t count) { return count == categories.front(); };
   if (categories.empty() || one_hot) return categories;

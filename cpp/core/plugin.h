@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -56,6 +57,8 @@ struct Spec {
 
   std::size_t size() const;       // elements
   std::size_t row_bytes() const;  // of one env
+  // Whether it holds flags of agents with this name: "agents/done" those with the name "done".
+  bool IsFlagOfAgents(std::string_view flag) const;
   // What one choice of a discrete entry is made from: one number where all choices are alike, one for each
   // element along the last dimension where rows are, else one for each element.
   std::vector<std::int64_t> Choices() const;

@@ -141,7 +141,9 @@ bool Visitor::StepTo(EnvSlot& slot, std::uint32_t row) {
   if (status != TRP_OK) return false;
   ++slot.elapsed_steps;
   const bool timed_out = slot.max_episode_steps > 0 && slot.elapsed_steps >= slot.max_episode_steps;
-  WriteFlags(rows, row, result.terminated != 0, result.truncated != 0 || timed_out);
+  const bool terminated = result.terminated != 0, truncated = result.truncated != 0 || timed_out;
+  WriteFlags(rows, row, terminated, truncated);
+  if (slot.max_episode_steps > 0 && (terminated || truncated)) EndAgents(row, truncated);
   scratch_.told = result.reward;
   return RunStages(slot, rows, row, Stage::When::kStep);
 }
@@ -160,6 +162,17 @@ void Visitor::WriteFlags(const OutputRows& rows, std::uint32_t row, bool termina
   *to_terminated.From(row).base = std::byte{terminated};
   *to_truncated.From(row).base = std::byte{truncated};
   *to_done.From(row).base = std::byte{terminated || truncated};
+}
+
+// Where the env has a time limit its end is that of all agents, as with TorchRL's StepCounter(max_steps).
+void Visitor::EndAgents(std::uint32_t row, bool truncated) {
+  const auto set = [&](const std::vector<std::size_t>& columns) {
+    for (const std::size_t column : columns) {
+      if (std::byte* to = job_.out.Row(column, row)) std::memset(to, 1, job_.out.row_bytes[column]);
+    }
+  };
+  set(layout_.agents_done);
+  if (truncated) set(layout_.agents_truncated);
 }
 
 bool Visitor::RunStages(EnvSlot& slot, OutputRows& rows, std::uint32_t row, Stage::When when) {

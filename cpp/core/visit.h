@@ -81,6 +81,7 @@ class Visitor {
   void DecodeActions(std::uint32_t row);
   bool RunStages(EnvSlot& slot, OutputRows& rows, std::uint32_t row, Stage::When when);
   void WriteFlags(const OutputRows& rows, std::uint32_t row, bool terminated, bool truncated);
+  void EndAgents(std::uint32_t row, bool truncated);
   Result Fail(const Batch& batch, std::uint32_t row);
   void Clear(const Batch& batch, std::uint32_t row);
 

@@ -189,6 +189,24 @@ TEST(WritesEveryKindOfEntry) {
   CHECK_EQ(env.out.Values<std::uint8_t>("agents/done", 1), (std::vector<std::uint8_t>{1, 1}));
 }
 
+TEST(ALimitEndsTheEpisodesOfAgents) {
+  using Flags = std::vector<std::uint8_t>;
+  const auto after = [](std::int64_t limit, std::int64_t steps, std::int64_t terminates) {
+    Visited env(KindsConfig(), {}, limit);
+    env.Reset(0);
+    for (std::int64_t i = 1; i <= steps; ++i) {
+      env.actions.Set<std::int64_t>("flags", 1, 0, i == steps ? terminates : 0);
+      CHECK_EQ(env.Run(Op::kStep), Result::kOk);
+    }
+    return env.out.Values<std::uint8_t>("agents/done", 1);
+  };
+  CHECK_EQ(after(0, 2, 0), (Flags{0, 1}));  // as the env writes them
+  CHECK_EQ(after(0, 2, 1), (Flags{0, 1}));
+  CHECK_EQ(after(3, 2, 0), (Flags{0, 1}));
+  CHECK_EQ(after(2, 2, 0), (Flags{1, 1}));
+  CHECK_EQ(after(3, 2, 1), (Flags{1, 1}));
+}
+
 TEST(SkipsColumnsThatNobodyWants) {
   Visited env(KindsConfig(), {.info_keys = {"step_count"}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
   for (auto& base : env.job.out.base) base = nullptr;

@@ -1,11 +1,12 @@
 """mpe2's parallel envs, as TorchRL wraps them, beside the pool."""
 
 import importlib
+from functools import partial
 
 import torch
 from child import serve
 from pettingzoo.utils.env_logger import EnvLogger
-from torchrl.envs import MarlGroupMapType, PettingZooWrapper
+from torchrl.envs import MarlGroupMapType, PettingZooWrapper, SerialEnv, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv
 
@@ -23,9 +24,15 @@ def make_twin(task, options, **others):
     )
 
 
-def make_pool(task, num_envs, options):
+def make_pool(task, num_envs, options, **others):
     return PoolEnv(
-        task, num_envs, device="cpu", categorical_action_encoding=True, info_keys=["state"], **options
+        task,
+        num_envs,
+        device="cpu",
+        categorical_action_encoding=True,
+        info_keys=["state", "step_count"] if others else ["state"],
+        **options,
+        **others,
     )
 
 
@@ -118,6 +125,22 @@ def compared(task, steps, options=None, num_envs=3, seed=0, advance_at=None, spr
             break
     pool.close()
     return different[:5], counts
+
+
+def different_with_limit(task, options, limit, steps):
+    """Where a pool with max_episode_steps differs from SerialEnv with StepCounter, and flags of that."""
+    pool = make_pool(task, 3, options, max_episode_steps=limit)
+    serial = TransformedEnv(SerialEnv(3, partial(make_twin, task, options)), StepCounter(limit))
+    rollouts = []
+    for env in (pool, serial):
+        env.set_seed(0)
+        torch.manual_seed(0)
+        policy = lambda tensordict: tensordict.update(pool.full_action_spec.rand())  # noqa: E731
+        rollouts.append(env.rollout(steps, policy, break_when_any_done=False))
+    data, expected = rollouts
+    different = [str(key) for key, value in expected.items(True, True) if not is_equal(data[key], value)]
+    counts = {name: int(expected["next", name].sum()) for name in ("terminated", "truncated")}
+    return different, counts
 
 
 class Silence:

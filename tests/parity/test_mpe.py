@@ -101,6 +101,22 @@ def test_episodes_that_end_in_success(task, options, plain):
     assert counts["terminated"] > 0
 
 
+@pytest.mark.parametrize(
+    ("task", "options", "ends"),
+    [
+        ("simple_tag_v3", {}, "truncated"),
+        ("simple_tag_v3", {"group_map": "one_group_per_agent", "max_cycles": 5}, "truncated"),
+        ("simple_spread_v3", {"N": 1, "terminate_on_success": True}, "terminated"),
+    ],
+)
+def test_a_limit_acts_as_step_counter(task, options, ends, plain):
+    """On the flags of agents, too."""
+    arguments = {"task": f"mpe2/{task}", "options": options, "limit": 9, "steps": 250}
+    different, counts = plain.ask("different_with_limit", **arguments)
+    assert not different
+    assert counts[ends] > 1
+
+
 @pytest.mark.parametrize("task", ["simple_spread_v3", "simple_tag_v3"])
 def test_a_curriculum_stays_in_its_first_stage(task, plain):
     """As in mpe2 1.1.1, whatever it is told."""

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from launched import killed
 from pettingzoo import AECEnv, ParallelEnv
 from python_envs import WHERE, Dictionary, Sampled
 from tensordict import TensorDict, TensorDictBase
+from torchrl.collectors import Collector
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import (
     ActionDiscretizer,
@@ -110,6 +112,25 @@ class Chase(ParallelEnv):
 
 def chase():
     return PettingZooWrapper(Chase())
+
+
+class Escape(Chase):
+    """The hare may escape, and the hunter be called back: an end that is one player's alone."""
+
+    def step(self, actions):
+        observed, rewards, terminations, truncations, infos = super().step(actions)
+        drawn = self.rng.random()
+        return (
+            observed,
+            rewards,
+            {**terminations, "hare": drawn < 0.15},
+            {**truncations, "hunter": drawn > 0.85},
+            infos,
+        )
+
+
+def escape():
+    return PettingZooWrapper(Escape())
 
 
 class Nim(AECEnv):
@@ -255,6 +276,62 @@ def test_the_state_of_an_env_of_pettingzoo():
     assert_same(data, expected)
     with pytest.raises(EnvFailure, match="got 'score'"):
         PoolEnv(Chase, 1, num_workers=0, info_keys=["state", "score"])
+
+
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+@pytest.mark.parametrize("make", [chase, escape, nim])
+def test_a_limit_ends_the_episodes_of_agents_too(make, where):
+    """As StepCounter's does, also where the end is an agent's own."""
+    limited = PoolEnv(make, 3, max_episode_steps=3, info_keys=["step_count"], **where)
+    counted = fuse(TransformedEnv(PoolEnv(make, 3, **where), StepCounter(3)))
+    serial = TransformedEnv(SerialEnv(3, make), StepCounter(3))
+    envs = limited, counted, serial
+    rollouts, batches = [], []
+    for env in envs:
+        policy = lambda tensordict: tensordict.update(limited.full_action_spec.rand())  # noqa: E731
+        env.set_seed(3)
+        torch.manual_seed(0)
+        rollouts.append(env.rollout(40, policy, break_when_any_done=False))
+        collect = Collector if env is serial else PoolCollector
+        collector = collect(env, policy, frames_per_batch=120, total_frames=240)  # which closes the env
+        batches.append(torch.cat([batch.clone() for batch in collector], 1))
+    for data, expected in ((rollouts, rollouts[-1]), (batches, batches[-1])):
+        assert_same(data[0], expected)
+        assert_same(data[1], expected)
+    flags = rollouts[-1]["next"]
+    groups = [key[0] for key in serial.action_keys]
+    for name in ("done", "truncated"):
+        assert all(torch.equal(flags[group, name].squeeze(-2), flags[name]) for group in groups)
+    assert flags["truncated"].sum() > 9
+
+
+def test_a_limit_ends_the_episodes_of_agents_on_each_road():
+    env = PoolEnv(chase, 3, max_episode_steps=2, num_workers=0)
+    ended, some = torch.tensor([[True], [False], [True]]), torch.tensor([True, False, True])
+    root = env.rand_action(env.reset())
+    root = env.step_mdp(env.step(root.set("_step", some)))
+    data = env.step(env.rand_action(root).set("_step", some))
+    env.async_step_send(env.rand_action(env.reset()))
+    root = env.step_mdp(env.async_step_recv(3).exclude("env_index"))
+    env.async_step_send(env.rand_action(root)[[0, 2]], [0, 2])
+    for flags, due in ((data["next"], ended), (env.async_step_recv(2)["next"], ended[some])):
+        for group in ("hunter", "hare"):
+            assert torch.equal(flags[group, "truncated"][:, 0], due)
+            assert torch.equal(flags[group, "done"][:, 0], due)
+            assert not flags[group, "terminated"].any()
+
+
+def test_agents_that_are_lost_have_come_to_an_end():
+    pool = PoolEnv(chase, 2, num_workers=2, respawn=True)
+    root = pool.rand_action(pool.reset())
+    killed(pool._source.workers._workers[1].pid)
+    flags = pool.step(root)["next"]
+    pool.close()
+    assert flags["respawned"].flatten().tolist() == [False, True]
+    for group in ("hunter", "hare"):
+        for name in ("done", "truncated"):
+            assert torch.equal(flags[group, name][:, 0], flags["respawned"])
+        assert not flags[group, "terminated"].any()
 
 
 def test_agents_whose_flags_are_the_only_ones():

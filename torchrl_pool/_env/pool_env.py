@@ -124,7 +124,8 @@ class PoolEnv(EnvBase):
         pin_memory: whether CPU outputs are pinned. Default: only when the device is a CUDA device.
         seed: as ``set_seed(seed)`` right after construction. Default: seeds from the operating system.
         max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's. A
-            limit within a Python env stays in force.
+            limit within a Python env stays in force. Where agents have flags, the env's ``"done"`` and
+            ``"truncated"`` are then theirs too, as with TorchRL's StepCounter.
         categorical_action_encoding: discrete actions as int64 numbers ``[N]`` instead of one-hot
             ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`.
         obs_dtype: ``torch.float32`` or ``torch.float64``, or the name of one, for all floating-point
