@@ -5,9 +5,9 @@ import torch
 from comparing import assert_td_equal
 from small_envs import N, cartpole, fall_right
 from tensordict import TensorDict
-from torchrl.envs import ConditionalSkip, GymEnv, SerialEnv, StepCounter, TransformedEnv
+from torchrl.envs import ConditionalSkip, GymEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import PoolEnv, fuse
 
 
 def stepped(env, steps=5, seed=0):
@@ -88,6 +88,19 @@ def test_reset_without_mask_resets_all():
     assert (after["observation"].abs() <= 0.05).all()
     full = torch.ones(N, dtype=torch.bool)
     assert torch.equal(after["observation"], twin.reset(TensorDict({"_reset": full}, [N]))["observation"])
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: fuse(TransformedEnv(env, RewardSum()))])
+def test_no_reset_of_some_agents(wrap):
+    env = wrap(PoolEnv("mpe2/simple_spread_v3", N))
+    root = env.reset()
+    mask = torch.ones(N, 3, 1, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"\('agent', '_reset'\): expected '_reset', a mask of envs"):
+        env.reset(root.clone().set(("agent", "_reset"), mask))
+    both = root.set(("agent", "_reset"), mask).set("_reset", torch.arange(N)[:, None] < 1)
+    after = env.reset(both.clone())["agent", "observation"]
+    same = (after == both["agent", "observation"]).flatten(1).all(1)
+    assert same.tolist() == [False, *[True] * (N - 1)]
 
 
 def test_reset_does_not_change_its_input_when_it_fails():

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from tensordict import TensorDictBase
 
 from torchrl_pool import _core
 from torchrl_pool._plugins import registry
@@ -178,6 +179,20 @@ def check_mask(name: str, mask: torch.Tensor, num_envs: int) -> torch.Tensor:
             f"{name!r}: expected a mask of shape [{num_envs}] or [{num_envs}, 1], got {list(mask.shape)}"
         )
     return mask.reshape(num_envs).cpu().contiguous()
+
+
+def mask_of_reset(tensordict: TensorDictBase | None, num_envs: int) -> torch.Tensor | None:
+    """The mask of a reset, as :func:`check_mask` gives it. None: all envs."""
+    if tensordict is None:
+        return None
+    mask = tensordict.get("_reset", None)
+    if mask is not None:
+        mask = check_mask("_reset", mask, num_envs)
+        return None if mask.all() else mask
+    for key in tensordict.keys(True, True):
+        if key[-1] == "_reset":
+            raise ValueError(f"{key}: expected '_reset', a mask of envs, whose agents are reset together")
+    return None
 
 
 def env_indices(env_index: EnvIndex, num_envs: int) -> list[int]:

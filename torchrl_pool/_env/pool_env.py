@@ -22,10 +22,10 @@ from torchrl_pool._env.arguments import (
     check_device,
     check_float_dtype,
     check_int,
-    check_mask,
     check_names,
     check_seconds,
     env_indices,
+    mask_of_reset,
     number_of,
 )
 from torchrl_pool._env.errors import naming_doubles
@@ -394,10 +394,7 @@ class PoolEnv(EnvBase):
                 f"got {', '.join(kwargs)}"
             )
         given = self._source.reset_arguments(seed, options, list_of_kwargs)
-        mask = None if tensordict is None else tensordict.get("_reset", None)
-        mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
-        if mask is not None and mask.all():
-            mask = None
+        mask = mask_of_reset(tensordict, self.num_envs)
         if (states := self._actions.states_in(tensordict)) is not None:
             given.states = states if mask is None else states[mask.reshape(-1)], set_state
         return self._stepper.reset(mask, given, tensordict)

@@ -16,9 +16,9 @@ from torchrl_pool._env.arguments import (
     EnvIndex,
     check_float_dtype,
     check_int,
-    check_mask,
     check_names,
     generator_seed,
+    mask_of_reset,
 )
 from torchrl_pool._env.errors import EnvFailure, joined
 from torchrl_pool._env.in_flight import indices_of
@@ -397,11 +397,10 @@ class MujocoPool(PoolEnv):
 
     @not_traced
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        mask, given = None, {}
-        if tensordict is not None and (mask := tensordict.get("_reset", None)) is not None:
-            mask = check_mask("_reset", mask, self.num_envs)
-            given = {**self._stepper.latest, "_reset": mask}  # rows left out are as the pool knows them
-        rows = torch.arange(self.num_envs) if mask is None else mask.cpu().reshape(-1).nonzero().flatten()
+        mask = mask_of_reset(tensordict, self.num_envs)
+        # Rows left out are as the pool knows them.
+        given = {} if mask is None else {**self._stepper.latest, "_reset": mask}
+        rows = torch.arange(self.num_envs) if mask is None else mask.nonzero().flatten()
         restored = tensordict if kwargs.pop("set_state", False) else None
         seed, options = kwargs.pop("seed", None), kwargs.pop("options", None)
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from torchrl_pool._env.arguments import check_mask
+from torchrl_pool._env.arguments import mask_of_reset
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.step_mdp import NextRoot
@@ -91,10 +91,7 @@ class NativePart(Stepper):
         """
         env = self.env
         self.follow_pool()
-        mask = None if source is None else source.get("_reset", None)
-        if mask is not None:
-            mask = check_mask("_reset", mask, env.num_envs)
-            mask = None if mask.all() else mask
+        mask = mask_of_reset(source, env.num_envs)
         takes = {"seed", "options", "list_of_kwargs"}
         reads = env._actions.states_in(source) is not None
         if reads or not takes.issuperset(kwargs) or (mask is not None and not self._goes_on(known, mask)):
