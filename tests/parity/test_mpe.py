@@ -3,6 +3,7 @@
 import pytest
 from child import PLAIN_NUMPY, Child
 from long_form import LONG
+from torchrl.envs import MarlGroupMapType
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
@@ -134,6 +135,12 @@ def test_specs_and_groups_equal_pettingzoo_wrappers(task, plain):
         assert plain.ask("different_specs", task=task, options=options) == []
 
 
+def test_groups_are_named_as_torchrl_names_them():
+    own = PoolEnv("mpe2/simple_tag_v3", 1, group_map=MarlGroupMapType.ONE_GROUP_PER_AGENT)
+    agents = ["adversary_0", "adversary_1", "adversary_2", "agent_0"]
+    assert own.group_map == MarlGroupMapType.ONE_GROUP_PER_AGENT.get_group_map(agents)
+
+
 @pytest.mark.parametrize("options", [{}, {"dynamic_rescaling": False, **CONTINUOUS}], ids=["grow", "stay"])
 @pytest.mark.parametrize("task", TASKS)
 def test_pictures_equal_mpe2s_but_for_words(task, options, plain):
@@ -155,10 +162,12 @@ def test_keeps_the_contract(task):
         ("simple_spread_v3", {"N": 0}, "N"),
         ("simple_spread_v3", {"local_ratio": 1.5}, "local_ratio"),
         ("collect_treasure_v1", {"num_deposits": 7}, "num_deposits"),
+        ("simple_tag_v3", {"group_map": MarlGroupMapType.ALL_IN_ONE_GROUP}, "expected one of 'by_name'"),
+        ("simple_tag_v3", {"group_map": {"all": ["agent_0"]}}, "expected one of 'by_name'"),
     ],
 )
-def test_numbers_that_do_not_fit_are_refused(task, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_does_not_fit_is_refused(task, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         PoolEnv(f"mpe2/{task}", 1, **options)
 
 

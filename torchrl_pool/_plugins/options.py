@@ -6,6 +6,7 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 _TYPE_NAMES = {
@@ -69,12 +70,11 @@ class OptionInfo:
         if value is None and self.nullable:
             return None
         converted = _convert(self.type, value)
+        expected = f"one of {', '.join(map(repr, self.choices))}" if self.choices else self.type_name
         if converted is None:
-            raise TypeError(f"option {self.name!r}: expected {self.type_name}, got {value!r}")
+            raise TypeError(f"option {self.name!r}: expected {expected}, got {value!r}")
         if self.choices and converted not in self.choices:
-            raise ValueError(
-                f"option {self.name!r}: expected one of {', '.join(map(repr, self.choices))}, got {value!r}"
-            )
+            raise ValueError(f"option {self.name!r}: expected {expected}, got {value!r}")
         elements = converted if isinstance(converted, list) else [converted]
         if isinstance(converted, dict):  # where there are limits: what is no number is the task's to judge
             limited = -math.inf < self.minimum or self.maximum < math.inf
@@ -149,6 +149,8 @@ def _convert(type: str, value: Any) -> Any:
     if type == "bool":
         return value if isinstance(value, bool) else None
     if type == "str":
+        if isinstance(value, Enum) and not isinstance(value, str):
+            return value.name.lower()  # as of TorchRL's MarlGroupMapType
         return value if isinstance(value, str) else None
     if isinstance(value, bool):
         return None
