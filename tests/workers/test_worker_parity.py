@@ -334,6 +334,22 @@ def test_agents_that_are_lost_have_come_to_an_end():
         assert not flags[group, "terminated"].any()
 
 
+def vectors():
+    return PettingZooWrapper(Chase(), categorical_actions=False)
+
+
+@pytest.mark.parametrize("make", [partial(GymEnv, "CartPole-v1"), vectors, Chase, counted])
+def test_numbers_are_refused_where_an_env_has_vectors(make):
+    open_pool = partial(PoolEnv, make, 1, num_workers=0, categorical_action_encoding=True)
+    if make is Chase:
+        assert open_pool().rollout(2)["hare", "action"].shape == (1, 2, 1)
+    else:
+        with pytest.raises(
+            TypeError, match=r"categorical_action_encoding: .*action' of this env of TorchRL is"
+        ):
+            open_pool()
+
+
 def test_agents_whose_flags_are_the_only_ones():
     """Of the bare env, step by step: batched ones keep old flags where a step leaves some out."""
     pool, bare = PoolEnv(partial(TwoAgents, False), 1, num_workers=0), TwoAgents(False)

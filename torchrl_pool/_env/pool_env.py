@@ -127,7 +127,8 @@ class PoolEnv(EnvBase):
             limit within a Python env stays in force. Where agents have flags, the env's ``"done"`` and
             ``"truncated"`` are then theirs too, as with TorchRL's StepCounter.
         categorical_action_encoding: discrete actions as int64 numbers ``[N]`` instead of one-hot
-            ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`.
+            ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`. Envs of TorchRL and PettingZoo keep the form
+            that they have, numbers or vectors; ``True`` is refused where it is vectors.
         obs_dtype: ``torch.float32`` or ``torch.float64``, or the name of one, for all floating-point
             observations. Default: the task's own.
         info_keys: info entries to add to the observations: the task's own (see ``torchrl-pool info TASK``),

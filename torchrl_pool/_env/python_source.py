@@ -138,6 +138,13 @@ class PythonSource:
                     "obs_dtype: expected with envs of Gymnasium, got it with one of TorchRL or PettingZoo, "
                     "whose entries keep their dtypes: wrap it in TransformedEnv(env, DoubleToFloat())"
                 )
+            vectors = [entry.name for entry in description.entries if entry.one_hot]
+            if vectors and not one_hot and not own_names:  # fronts without tensordicts have numbers anyhow
+                raise TypeError(
+                    f"categorical_action_encoding: expected False, for {vectors[0]!r} of this env of TorchRL "
+                    "is one-hot: give GymEnv categorical_action_encoding=True, or PettingZooWrapper "
+                    "categorical_actions=True"
+                )
             specs: list[Composite] = pickle.loads(description.specs)
             states = specs.pop()
             self.state_spec = states if self.states else None
