@@ -20,7 +20,7 @@ from torchrl.modules import (
     TanhNormal,
     ValueOperator,
 )
-from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives import ClipPPOLoss, MAPPOLoss
 from torchrl.objectives.value import GAE
 
 from torchrl_pool import PoolCollector, PoolEnv
@@ -274,6 +274,11 @@ def test_options_that_are_not_known_are_refused(options, message):
     loss = ClipPPOLoss(*networks("normal"), **options)
     with pytest.raises(ValueError, match=message):
         PPOUpdate(loss, partial(torch.optim.SGD, lr=0.0))
+
+
+def test_another_loss_is_refused():
+    with pytest.raises(TypeError, match=r"got MAPPOLoss; without PPOUpdate any loss is learned from"):
+        PPOUpdate(MAPPOLoss(*networks("normal")), partial(torch.optim.SGD, lr=0.0))
 
 
 def test_a_distribution_that_is_not_known_is_refused():

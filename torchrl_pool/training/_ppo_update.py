@@ -300,8 +300,9 @@ class _Terms(nn.Module):
 
 
 def _check(loss: Any) -> None:
+    instead = "without PPOUpdate any loss is learned from: loss(minibatch), backward(), optimizer.step()"
     if type(loss) is not ClipPPOLoss:  # a subclass may change what is not followed here
-        raise TypeError(f"loss: expected ClipPPOLoss, got {type(loss).__name__}")
+        raise TypeError(f"loss: expected ClipPPOLoss itself, got {type(loss).__name__}; {instead}")
     are_set = {
         "delay_actor": loss.delay_actor,
         "max_importance_ratio": loss.max_importance_ratio is not None,
@@ -314,4 +315,4 @@ def _check(loss: Any) -> None:
     }
     unknown = [name for name, is_set in are_set.items() if is_set]
     if unknown:
-        raise ValueError(f"loss: expected none of these unsupported options: {', '.join(unknown)}")
+        raise ValueError(f"loss: expected none of these options: {', '.join(unknown)}; {instead}")
