@@ -26,6 +26,7 @@ TASKS = {
     "toy_text": "Taxi-v4",
     "minigrid": "MiniGrid-DoorKey-8x8-v0",
     "mpe": "mpe2/simple_spread_v3",
+    "sisl": "sisl/pursuit_v5",
     "mujoco": "HalfCheetah-v5",
     "atari": "ALE/Pong-v5",
 }

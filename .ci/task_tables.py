@@ -295,6 +295,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "babyai": functools.partial(tasks_table, "minigrid", "BabyAI-"),
     },
     "mpe": {"tasks": functools.partial(tasks_table, "mpe")},
+    "sisl": {"tasks": functools.partial(tasks_table, "sisl")},
     "mujoco": {"tasks": functools.partial(tasks_table, "mujoco"), "elements": mujoco_elements},
     "dm_control": {"tasks": dm_control_tasks},
     "robotics": {"tasks": robotics_tasks, "elements": robotics_elements},

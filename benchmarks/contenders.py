@@ -113,7 +113,7 @@ def _torchrl_env(task: str) -> EnvBase:
     match task_info(task).family:
         case "dm_control":
             return DMControlEnv(*suite_names(task))
-        case "mpe":
+        case "mpe" | "sisl":
             return PettingZooWrapper(_parallel_env(task))
         case _:
             return GymWrapper(_gymnasium_env(task))
@@ -305,10 +305,11 @@ def _ale(case: Case) -> Contender:
 
 
 def _parallel_env(task: str) -> Any:
-    """mpe2's env of all agents that a task reproduces."""
-    if task_info(task).family != "mpe":
+    """The env of all agents, of mpe2 or PettingZoo, that a task reproduces."""
+    if task_info(task).family not in ("mpe", "sisl"):
         raise Unavailable(f"{task} has one agent")
-    return importlib.import_module(task.replace("/", ".")).parallel_env()
+    name = task.replace("sisl/", "pettingzoo.sisl/").replace("/", ".")
+    return importlib.import_module(name).parallel_env()
 
 
 def _pettingzoo(case: Case) -> Contender:
@@ -355,7 +356,7 @@ CONTENDERS: dict[str, tuple[Callable[[Case], Contender], str]] = {
     "torchrl": (_torchrl, "TorchRL's env around the reference, or a process for each (ParallelEnv)"),
     "workers": (_workers, "PoolEnv with TorchRL's envs in as many processes as there are threads"),
     "ale": (_ale, "ale-py's AtariVectorEnv"),
-    "pettingzoo": (_pettingzoo, "a loop over mpe2's parallel envs"),
+    "pettingzoo": (_pettingzoo, "a loop over parallel envs of mpe2 or PettingZoo"),
     "vmas": (_vmas, "VMAS's simple_spread: all envs in torch, on one thread"),
 }
 

@@ -10,6 +10,7 @@ import gymnasium
 import pytest
 from own_tasks import OWN_TASKS
 
+import torchrl_pool.gymnasium  # noqa: F401  registers the tasks
 from torchrl_pool import MujocoPool, PoolEnv, __version__, list_tasks
 from torchrl_pool.__main__ import main
 from torchrl_pool._plugins.names import gymnasium_id
@@ -60,12 +61,13 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     assert main(["info", task, "--json"]) == 0
     info = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # not in JSON: Infinity, NaN
     assert task in shown
-    has_agents = task.startswith("mpe2/")
+    has_agents = task.startswith(("mpe2/", "sisl/"))
     assert (gymnasium_id(task) in gymnasium.registry) is not has_agents
     assert (f"gymnasium.make_vec: {gymnasium_id(task)!r}" in shown) is not has_agents
     limit = info["max_episode_steps"]
     own = {"minigrid": "the task's own (option max_steps)"}
     own["mpe"] = "25 steps (option max_cycles)"
+    own["sisl"] = "500 steps (option max_cycles)"
     own["atari"] = "108000 frames (option max_num_frames_per_episode)"
     said = own.get(info["family"], "none") if limit is None else f"{limit} steps"
     assert f"time limit: {said};" in shown

@@ -26,6 +26,7 @@ LIBRARIES = (
     "atari",
     "minigrid",
     "mpe",
+    "sisl",
 )
 TOOL = 4
 

@@ -21,7 +21,8 @@ def steps(env, root, actions):
 @pytest.mark.parametrize("task", TASKS)
 def test_restored_envs_continue_bit_for_bit(task):
     """In the same pool, and in another one of another size, seed and number of threads."""
-    rewards = [] if task.startswith("mpe2/") else ["episode_reward"]  # there each group has its own
+    has_agents = task.startswith(("mpe2/", "sisl/"))
+    rewards = [] if has_agents else ["episode_reward"]  # there each group has its own
     keys = ["step_count", "is_init", *rewards]
     env = PoolEnv(task, 3, seed=1, info_keys=keys, max_episode_steps=30)
     torch.manual_seed(0)

@@ -44,7 +44,7 @@ def step(count):
         root = env.step_and_maybe_reset(env.rand_action(root))[1]
 
 
-rewards = [] if task.startswith("mpe2/") else ["episode_reward"]  # there each group has its own
+rewards = [] if task.startswith(("mpe2/", "sisl/")) else ["episode_reward"]  # there each group has its own
 env = PoolEnv(task, 1, seed=0, num_threads=1, info_keys=["step_count", *rewards], **options)
 torch.manual_seed(0)
 root = env.reset()

@@ -113,9 +113,8 @@ VALUES = st.one_of(
     st.dictionaries(st.text(max_size=3), st.floats(), max_size=2),
     st.builds(object),
 )
-FAST_TASKS = [
-    task for task in ONE_OF_EACH_KIND if task_info(task).family in ("classic", "minigrid", "mpe", "toy_text")
-]
+FAST_FAMILIES = ("classic", "minigrid", "mpe", "sisl", "toy_text")
+FAST_TASKS = [task for task in ONE_OF_EACH_KIND if task_info(task).family in FAST_FAMILIES]
 
 
 @FUZZ

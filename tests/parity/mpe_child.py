@@ -1,8 +1,9 @@
-"""mpe2's parallel envs, as TorchRL wraps them, beside the pool."""
+"""Parallel envs of mpe2 and of PettingZoo's SISL, as TorchRL wraps them, beside the pool."""
 
 import importlib
 from functools import partial
 
+import pygame
 import torch
 from child import serve
 from pettingzoo.utils.env_logger import EnvLogger
@@ -14,7 +15,7 @@ EnvLogger.suppress_output()  # it warns of each action that is clipped
 
 
 def make_twin(task, options, **others):
-    module = importlib.import_module(task.replace("/", "."))
+    module = importlib.import_module(task.replace("sisl/", "pettingzoo.sisl/").replace("/", "."))
     options = dict(options)
     per_agent = options.pop("group_map", "by_name") == "one_group_per_agent"
     return PettingZooWrapper(
@@ -144,15 +145,19 @@ def different_with_limit(task, options, limit, steps):
 
 
 class Silence:
-    """In the place of a font: the words of agents are not in the pool's pictures."""
+    """In the place of a font: words of agents, and numbers of them, are not in the pool's pictures."""
 
     def render_to(self, *arguments):
         pass
+
+    def render(self, *arguments):
+        return pygame.Surface((0, 0))
 
 
 def different_pictures(task, options, steps=60):
     """Which of the pictures of some episodes differ in how many pixels, and how many pictures there were."""
     pool, twin = make_pool(task, 1, options), make_twin(task, options, render_mode="rgb_array")
+    pygame.font.SysFont = lambda *arguments: Silence()
     twin.unwrapped.game_font = Silence()
     root, twins_root, found, shown = pool.reset(seed=0), twin.reset(seed=0), [], []
     for t in range(steps):

@@ -17,6 +17,7 @@ FAMILIES = {
     "box2d": "Box2D",
     "minigrid": "MiniGrid and BabyAI",
     "mpe": "Multi Particle Environments",
+    "sisl": "SISL",
     "mujoco": "MuJoCo",
     "dm_control": "DeepMind Control",
     "robotics": "Gymnasium-Robotics",

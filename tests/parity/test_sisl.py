@@ -1,0 +1,146 @@
+"""PettingZoo's pursuit, bit for bit, with the entries of TorchRL's PettingZooWrapper: see mpe_child.py."""
+
+import inspect
+
+import pytest
+from child import Child
+from long_form import LONG
+from torchrl.envs.utils import check_env_specs
+
+from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
+from torchrl_pool.testing import check_plugin
+
+TASK = "sisl/pursuit_v5"
+# Of the constructor: what render() and from_pixels replace, and policies in Python.
+LEFT_OUT = {"render_mode", "evader_controller", "pursuer_controller"}
+OWN = {"group_map"}
+ON_TOP = {"surround": False}
+OPTIONS = [
+    {},
+    {"shared_reward": False, "max_cycles": 50},
+    {"n_pursuers": 1, "obs_range": 1},
+    {"n_pursuers": 21, "n_evaders": 2, "obs_range": 6, "tag_reward": 0.3, "urgency_reward": 0.0},
+    {"x_size": 9, "y_size": 21, "n_evaders": 3, "obs_range": 40, "shared_reward": False},
+    {"x_size": 1, "y_size": 12, "n_evaders": 2, "n_pursuers": 3, **ON_TOP},
+    {"x_size": 3, "y_size": 2, "n_evaders": 1, "n_pursuers": 2},
+    {"freeze_evaders": True, "catch_reward": 7.7, **ON_TOP},
+    {"n_catch": 0, **ON_TOP},
+    {"constraint_window": 0.8, "n_evaders": 9, "n_pursuers": 5, "max_cycles": 10},
+    {"constraint_window": 0.45, "x_size": 40, "n_evaders": 2, "n_pursuers": 2, "max_cycles": 10},
+    {"group_map": "one_group_per_agent", "n_pursuers": 3, "shared_reward": False, "tag_reward": 1.0},
+]
+# Episodes in which all evaders are caught.
+CAUGHT = [
+    {
+        "n_evaders": 3,
+        "n_pursuers": 4,
+        "n_catch": 1,
+        "x_size": 7,
+        "y_size": 6,
+        "shared_reward": False,
+        **ON_TOP,
+    },
+    {"n_evaders": 1, "n_pursuers": 4, "x_size": 5, "y_size": 4},
+]
+
+
+@pytest.fixture(scope="module")
+def child():
+    pytest.importorskip("pettingzoo.sisl.pursuit", reason="PettingZoo's SISL is not installed")
+    one = Child("mpe_child.py", {})
+    yield one
+    one.close()
+
+
+def assert_same(child, steps, **arguments):
+    steps *= 5 if LONG else 1
+    different, counts = child.ask("compared", task=TASK, steps=steps, **arguments)
+    assert not different
+    return counts
+
+
+def test_has_the_options_of_pettingzoo():
+    base = pytest.importorskip("pettingzoo.sisl.pursuit.pursuit_base")
+    expected = {name: p.default for name, p in inspect.signature(base.Pursuit).parameters.items()}
+    options = {option.name: option.default for option in task_info(TASK).options}
+    assert options.keys() - OWN == expected.keys() - LEFT_OUT
+    assert all(options[name] == expected[name] for name in options.keys() - OWN)
+    assert list_tasks("sisl") == [TASK]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_equals_pettingzoo(options, child):
+    counts = assert_same(child, 60, options=options, toward=0.5)
+    assert counts["truncated"] >= 3 or "max_cycles" not in options
+
+
+@pytest.mark.parametrize("options", CAUGHT)
+def test_episodes_in_which_all_are_caught(options, child):
+    counts = assert_same(child, 150, options={**options, "max_cycles": 100})
+    assert counts["terminated"] > 0
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"n_evaders": 1, "x_size": 20, "obs_range": 4}, {"group_map": "one_group_per_agent"}]
+)
+def test_specs_and_groups_equal_pettingzoo_wrappers(options, child):
+    assert child.ask("different_specs", task=TASK, options=options) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"obs_range": 4, "n_pursuers": 20, "x_size": 20, **ON_TOP}])
+def test_pictures_equal_pettingzoos_but_for_numbers(options, child):
+    different, num_pictures = child.ask("different_pictures", task=TASK, options=options, steps=20)
+    assert not different
+    assert num_pictures == 20
+
+
+def test_keeps_the_contract():
+    assert "states" in check_plugin(TASK)
+    check_env_specs(PoolEnv(TASK, 2))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_evaders": 0},
+        {"n_pursuers": 201},
+        {"x_size": 0},
+        {"y_size": 201},
+        {"obs_range": 0},
+        {"max_cycles": 0},
+        {"n_catch": -1},
+        {"constraint_window": 1.1},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_numbers_that_do_not_fit_are_refused(options):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"option '{name}': expected a number in"):
+        PoolEnv(TASK, 1, **options)
+
+
+# Around a building of one cell is room for four, and three can leave none.
+CROWDS = [
+    (
+        {"x_size": 3, "y_size": 3, "n_pursuers": 1, "n_evaders": 4},
+        "before number [23] leave none of the 3 by 3",
+    ),
+    ({"constraint_window": 0.0}, "those before number 0 leave none of the 0 by 0"),
+    ({"n_evaders": 101}, "n_evaders=101, .* none of the 16 by 16 cells"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), CROWDS, ids=["no_room_left", "no_cells", "too_many"])
+def test_agents_for_whom_there_is_no_room_are_a_failure(options, message):
+    """PettingZoo never returns."""
+    pool = PoolEnv(TASK, 64, seed=0, **options)
+    with pytest.raises(EnvFailure, match=message):
+        pool.reset()
+
+
+def test_states_of_other_envs_are_refused():
+    small, large = PoolEnv(TASK, 1, x_size=9), PoolEnv(TASK, 1)
+    small.reset()
+    large.reset()
+    with pytest.raises((ValueError, EnvFailure)):
+        small.set_state(large.get_state())
