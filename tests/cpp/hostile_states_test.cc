@@ -158,7 +158,7 @@ constexpr std::size_t kEveryPlace = 10'000;
 
 TEST(StatesOfClassicControl) { CheckFamily("libtorchrl_pool_classic", kEveryPlace); }
 TEST(StatesOfMpe) { CheckFamily("libtorchrl_pool_mpe", kEveryPlace); }
-TEST(StatesOfSisl) { CheckFamily("libtorchrl_pool_sisl", kEveryPlace); }
+TEST(StatesOfSisl) { CheckFamily("cpp/envs/sisl/libtorchrl_pool_sisl", kEveryPlace); }
 TEST(StatesOfToyTexts) { CheckFamily("libtorchrl_pool_toy_text", kEveryPlace); }
 
 #ifdef MUJOCO_PLUGIN

@@ -31,7 +31,7 @@ Corners OnScreen(const b2Body& body, const b2Vec2* points, int count) {
 
 class WalkerPainter {
  public:
-  WalkerPainter(Canvas* canvas, const Walk& scene)
+  WalkerPainter(Canvas* canvas, const BipedalScene& scene)
       : canvas_(*canvas), scene_(scene), scroll_(scene.Scroll()) {}
 
   void Draw(const b2World& world) {
@@ -42,14 +42,14 @@ class WalkerPainter {
                    {left, Walk::kViewHeight}},
                   kSky);
     for (const auto& cloud : scene_.clouds) DrawCloud(cloud);
-    for (int i = 0; i + 1 < Walk::kLength; ++i) DrawEarth(i);
+    for (int i = 0; i + 1 < BipedalScene::kLength; ++i) DrawEarth(i);
     DrawLidar(world);
     DrawGround();
     for (int i = 0; i < 4; ++i) {
       const int lighter = i < 2 ? 25 : -25;
-      DrawBody(*scene_.legs[i], Shade(153, 76, 127, lighter), Shade(102, 51, 76, lighter));
+      DrawBody(*scene_.walker.legs[i], Shade(153, 76, 127, lighter), Shade(102, 51, 76, lighter));
     }
-    DrawBody(*scene_.hull, kWalkerHull, kWalkerHullEdge);
+    DrawBody(*scene_.walker.hull, kWalkerHull, kWalkerHullEdge);
     DrawFlag();
   }
 
@@ -84,10 +84,10 @@ class WalkerPainter {
   // A ray at a time, each twice, while 20 of 100 pictures are shown.
   void DrawLidar(const b2World& world) {
     const int picture = scene_.pictures % 100;
-    if (picture >= 2 * Walk::kRays) return;
+    if (picture >= 2 * LidarRay::kRays) return;
     // Python's negative indices count from the end.
-    const int number = picture < Walk::kRays ? picture : 2 * Walk::kRays - 1 - picture;
-    const b2Vec2 from = scene_.hull->GetPosition();
+    const int number = picture < LidarRay::kRays ? picture : 2 * LidarRay::kRays - 1 - picture;
+    const b2Vec2 from = scene_.walker.hull->GetPosition();
     const LidarRay ray(world, from, number);
     canvas_.Line({from.x * Walk::kScale, from.y * Walk::kScale},
                  {ray.end.first * Walk::kScale, ray.end.second * Walk::kScale}, kRed);
@@ -95,7 +95,7 @@ class WalkerPainter {
 
   // The last part of the terrain first.
   void DrawGround() {
-    for (int i = Walk::kLength - 2; i >= 0; --i) {
+    for (int i = BipedalScene::kLength - 2; i >= 0; --i) {
       const auto& edge = static_cast<const b2EdgeShape&>(*scene_.edges[i]->GetFixtureList()->GetShape());
       const b2Vec2 ends[2] = {edge.m_vertex1, edge.m_vertex2};
       const Corners line = OnScreen(*scene_.edges[i], ends, 2);
@@ -126,7 +126,7 @@ class WalkerPainter {
   }
 
   Canvas& canvas_;
-  const Walk& scene_;
+  const BipedalScene& scene_;
   const double scroll_;
 };
 
@@ -134,7 +134,7 @@ class WalkerPainter {
 
 // The reference draws the world from its beginning and shows its right end, so lines are cut where that
 // begins.
-void DrawWalk(std::uint8_t* rgb, const Walk& scene, const b2World& world) {
+void DrawWalk(std::uint8_t* rgb, const BipedalScene& scene, const b2World& world) {
   const double drawn = Walk::kViewWidth + std::max(0.0, scene.Scroll()) * Walk::kScale;
   // It lies within the terrain, but for what a state that was made up may say.
   const auto width = static_cast<std::int64_t>(std::clamp(drawn, Walk::kViewWidth, 10 * Walk::kViewWidth));

@@ -11,11 +11,12 @@ constexpr double kStep = Walk::kStep;
 
 class Terrain {
  public:
-  Terrain(b2World* world, Rng* rng, bool hardcore, Walk* scene)
-      : world_(world), rng_(*rng), hardcore_(hardcore), scene_(*scene) {}
+  Terrain(b2World* world, Rng* rng, bool hardcore, Walk* walk)
+      : world_(world), rng_(*rng), hardcore_(hardcore), walk_(*walk) {}
 
   void Generate() {
-    for (int i = 0; i < Walk::kLength; ++i) {
+    const auto length = static_cast<int>(walk_.ground.size());
+    for (int i = 0; i < length; ++i) {
       const double x = i * kStep;
       if (begins_) {
         BeginObstacle(x);
@@ -23,13 +24,13 @@ class Terrain {
         Continue(i);
       }
       begins_ = false;
-      scene_.ground[i] = y_;
+      walk_.ground[i] = y_;
       if (--left_ == 0) Change();
     }
-    for (int i = 0; i + 1 < Walk::kLength; ++i) {
+    for (int i = 0; i + 1 < length; ++i) {
       b2EdgeShape edge;
-      edge.Set(Vector(i * kStep, scene_.ground[i]), Vector((i + 1) * kStep, scene_.ground[i + 1]));
-      scene_.edges[i] = AddStatic(edge);
+      edge.Set(Vector(i * kStep, walk_.ground[i]), Vector((i + 1) * kStep, walk_.ground[i + 1]));
+      walk_.edges[i] = AddStatic(edge);
     }
   }
 
@@ -92,7 +93,7 @@ class Terrain {
     for (int i = 0; i < 4; ++i) rounded[i] = Vector(corners[i].first, corners[i].second);
     b2PolygonShape shape;
     shape.Set(rounded, 4);
-    scene_.obstacles.push_back(AddStatic(shape));
+    walk_.obstacles.push_back(AddStatic(shape));
   }
   b2Body* AddStatic(const b2Shape& shape) {
     b2FixtureDef fixture;
@@ -104,7 +105,7 @@ class Terrain {
   b2World* const world_;
   Rng& rng_;
   const bool hardcore_;
-  Walk& scene_;
+  Walk& walk_;
   Kind kind_ = kGrass;
   bool begins_ = false;
   std::int64_t left_ = 20;  // steps until the next kind
@@ -114,13 +115,14 @@ class Terrain {
 
 }  // namespace
 
-void GenerateTerrain(b2World* world, Rng* rng, bool hardcore, Walk* scene) {
-  Terrain(world, rng, hardcore, scene).Generate();
+void GenerateTerrain(b2World* world, Rng* rng, bool hardcore, Walk* walk) {
+  Terrain(world, rng, hardcore, walk).Generate();
 }
 
-void GenerateClouds(Rng* rng, Walk* scene) {
-  for (auto& cloud : scene->clouds) {
-    const double x = rng->Uniform(0, Walk::kLength) * kStep, y = Walk::kViewHeight / Walk::kScale * 3 / 4;
+void GenerateClouds(Rng* rng, Walk* walk) {
+  const auto length = static_cast<double>(walk->ground.size());
+  for (auto& cloud : walk->clouds) {
+    const double x = rng->Uniform(0, length) * kStep, y = Walk::kViewHeight / Walk::kScale * 3 / 4;
     for (int corner = 0; corner < 5; ++corner) {
       const double angle = 3.14 * 2 * corner / 5;
       const double right = x + 15 * kStep * std::sin(angle) + rng->Uniform(0, 5 * kStep);
