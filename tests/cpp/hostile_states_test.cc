@@ -164,6 +164,9 @@ TEST(StatesOfToyTexts) { CheckFamily("libtorchrl_pool_toy_text", kEveryPlace); }
 #ifdef MUJOCO_PLUGIN
 TEST(StatesOfMujoco) { CheckFamily(MUJOCO_PLUGIN, 100); }
 #endif
+#ifdef BOX2D_PLUGIN
+TEST(StatesOfBox2d) { CheckFamily(BOX2D_PLUGIN, 100); }
+#endif
 #ifdef DM_CONTROL_PLUGIN
 // Those that change their models, and one that does not.
 TEST(StatesOfDmControl) {

@@ -111,10 +111,10 @@ def test_the_history_of_an_episode_is_bounded(task):
         assert env.get_state() == [of_length(most)]
         if most < 100_000:
             return
-        with pytest.raises(ValueError, match="too many steps"):
+        with pytest.raises(ValueError, match="too many actions"):
             env.set_state(of_length(most + 1))
         env.step(root)
-        with pytest.raises(NotImplementedError, match="more than 100,000 steps has no saved state"):
+        with pytest.raises(NotImplementedError, match="more than 100,000 actions has no saved state"):
             env.get_state()
         env.render()
         env.set_state(state)  # in its place is an env that has one

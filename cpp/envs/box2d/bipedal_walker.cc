@@ -73,10 +73,7 @@ class BipedalWalker : private b2ContactListener {
   void VisitState(Visitor& visit) {
     visit(rng_);
     episode_.VisitState(visit);
-    if constexpr (Visitor::kReading) {
-      world_.reset();
-      if (episode_.begun) Replay();
-    }
+    if constexpr (Visitor::kReading) Replay();
   }
 
  private:

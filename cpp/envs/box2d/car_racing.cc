@@ -58,7 +58,7 @@ class CarRacing : private b2ContactListener {
 
   void Seed(Entropy entropy) {
     rng_ = Rng(entropy);
-    if (!options_.domain_randomize || episode_.begun) return;
+    if (!options_.domain_randomize || world_) return;
     // The colours of a first episode that is not to draw its own. The reference draws these without a seed.
     Rng other = rng_;
     DrawColours(&other);
@@ -95,10 +95,7 @@ class CarRacing : private b2ContactListener {
   void VisitState(Visitor& visit) {
     visit(rng_, race_.colours);
     episode_.VisitState(visit);
-    if constexpr (Visitor::kReading) {
-      world_.reset();
-      if (episode_.begun) Replay();
-    }
+    if constexpr (Visitor::kReading) Replay();
   }
 
  private:

@@ -33,7 +33,14 @@ CHANGES = {
         (r"\tb2Assert\(m_entryCount > 0\);\n", "\tif (m_entryCount == 0) return;\n"),
         (r"\tb2Assert\(p == entry->data\);\n", "\tif (p != entry->data) return;\n"),
     ],
-    "Dynamics/Joints/b2Joint.cpp": [OTHER_JOINTS],
+    # A joint's type is read while there is a joint.
+    "Dynamics/Joints/b2Joint.cpp": [
+        OTHER_JOINTS,
+        (
+            r"(\tjoint->~b2Joint\(\);\n\tswitch \()joint->m_type",
+            r"\tconst b2JointType type = joint->m_type;\n\1type",
+        ),
+    ],
     "Dynamics/b2World.cpp": [OTHER_JOINTS],
 }
 

@@ -14,14 +14,12 @@ namespace torchrl_pool::box2d {
 
 template <class Action>
 struct Episode {
-  bool begun = false;
   Rng rng;                               // as it was before the reset
   std::vector<std::int32_t> free_nodes;  // of the world before the reset, where it outlives episodes
   std::vector<Action> actions;
   bool is_too_long = false;  // they are not known any more
 
   void Begin(const Rng& stream) {
-    begun = true;
     rng = stream;
     actions.clear();
     is_too_long = false;
@@ -37,11 +35,12 @@ struct Episode {
   template <class Visitor>
   void VisitState(Visitor& visit) {
     if (is_too_long && !Visitor::kReading) {
-      throw Unsupported("an episode of more than 100,000 steps has no saved state: a reset begins another");
+      throw Unsupported("an episode of more than 100,000 actions has no saved state: a reset begins another");
     }
-    visit(begun, rng, free_nodes, actions);
+    visit(rng, free_nodes, actions);
     if constexpr (Visitor::kReading) {
-      if (actions.size() > kMostActions) throw InvalidArgument("corrupt saved state: it has too many steps");
+      if (actions.size() > kMostActions)
+        throw InvalidArgument("corrupt saved state: it has too many actions");
       is_too_long = false;
     }
   }

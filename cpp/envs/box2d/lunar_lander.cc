@@ -97,7 +97,7 @@ class LunarLander : private b2ContactListener {
     episode_.VisitState(visit);
     if constexpr (Visitor::kReading) {
       has_particles_ = false;
-      if (episode_.begun) Replay();
+      Replay();
     }
   }
 

@@ -120,7 +120,7 @@ class Multiwalker : private b2ContactListener {
       if (episode_.actions.size() % walkers_.size() != 0) {
         throw InvalidArgument("corrupt saved state: it lacks actions of some walkers");
       }
-      if (episode_.begun) Replay();
+      Replay();
     }
   }
 
