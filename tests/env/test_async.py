@@ -35,12 +35,14 @@ def sync_trajectories(pool, actions):
         "LunarLander-v3",
         "MiniGrid-Dynamic-Obstacles-6x6-v0",
         "mpe2/simple_tag_v3",
+        "sisl/multiwalker_v9",
     ],
 )
 def test_trajectories_are_the_synchronous_ones(task, num_threads, make_pool):
     """Random subsets in flight, in random order: each env's transitions are those of a synchronous pool."""
     num_envs, steps = 6, 150
-    rewards = [] if task.startswith("mpe2/") else ["episode_reward"]  # there each group has its own
+    has_agents = task.startswith(("mpe2/", "sisl/"))
+    rewards = [] if has_agents else ["episode_reward"]  # there each group has its own
     keys = ["step_count", "is_init", *rewards]
     reference = make_pool(task, num_envs, seed=3, info_keys=keys, max_episode_steps=20)
     actions = torch.stack([reference.rand_action().select(*reference.action_keys) for _ in range(steps)])

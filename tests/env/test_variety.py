@@ -27,6 +27,7 @@ FAMILIES = [
     "BipedalWalker-v3",
     "LunarLander-v3",
     "mpe2/collect_treasure_v1",
+    "sisl/multiwalker_v9",
 ]
 
 

@@ -91,7 +91,7 @@ FAULTS = {
     **{fault: choosing("CartPole-v1") + code + USABLE for fault, code in CHOOSING.items()},
     **{
         f"all of these, {task}": "".join(choosing(task) + code + USABLE for code in CHOOSING.values())
-        for task in ("LunarLander-v3", "MiniGrid-DoorKey-5x5-v0", "mpe2/simple_spread_v3")
+        for task in ("LunarLander-v3", "MiniGrid-DoorKey-5x5-v0", "mpe2/simple_spread_v3", "sisl/pursuit_v5")
     },
     "env throws": """
 env = PoolEnv("Fault-v0", 4, num_threads=2, env_options=[{}, {"fault": "throw", "at": 2}, {}, {}])
@@ -279,7 +279,7 @@ os.mkdir("_plugins")
 for path in ("_plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
     Path(path).write_bytes(Path(sys.argv[1]).read_bytes())
 TASKS = ["CartPole-v1", "Taxi-v4", "LunarLander-v3", "MiniGrid-DoorKey-5x5-v0", "Hopper-v5", "ALE/Pong-v5"]
-for task in [*TASKS, "mpe2/simple_v3"]:
+for task in [*TASKS, "mpe2/simple_v3", "sisl/multiwalker_v9"]:
     PoolEnv(task, 2).rollout(3)
 own = Path(torchrl_pool._core.__file__).parent
 named = {sys.argv[1]}

@@ -156,6 +156,7 @@ STATES = [
     "MiniGrid-RedBlueDoors-6x6-v0",
     "Taxi-v4",
     "mpe2/collect_treasure_v1",
+    "sisl/multiwalker_v9",
 ]
 
 

@@ -18,20 +18,29 @@ def make_twin(task, options, **others):
     module = importlib.import_module(task.replace("sisl/", "pettingzoo.sisl/").replace("/", "."))
     options = dict(options)
     per_agent = options.pop("group_map", "by_name") == "one_group_per_agent"
+    done_on_any = options.pop("done_on_any", True)
     return PettingZooWrapper(
         module.parallel_env(**options, **others),
-        return_state=True,
+        return_state=has_state(task, options),
         group_map=MarlGroupMapType.ONE_GROUP_PER_AGENT if per_agent else None,
+        use_mask=not done_on_any,
+        done_on_any=done_on_any,
     )
 
 
+def has_state(task, options):
+    """Of multiwalker state() raises once a walker has been taken away."""
+    return "multiwalker" not in task or not options.get("remove_on_fall", True)
+
+
 def make_pool(task, num_envs, options, **others):
+    keys = [*(["state"] if has_state(task, options) else []), *(["step_count"] if others else [])]
     return PoolEnv(
         task,
         num_envs,
         device="cpu",
         categorical_action_encoding=True,
-        info_keys=["state", "step_count"] if others else ["state"],
+        info_keys=keys,
         **options,
         **others,
     )
@@ -85,7 +94,7 @@ def compared(task, steps, options=None, num_envs=3, seed=0, advance_at=None, spr
     """
     options = options or {}
     pool, twins = make_pool(task, num_envs, options), [make_twin(task, options) for _ in range(num_envs)]
-    counts = {"terminated": 0, "truncated": 0}
+    counts = {"terminated": 0, "truncated": 0, "some are done": 0}
     root = pool.reset(seed=seed)
     roots = [twin.reset(seed=seed + i) for i, twin in enumerate(twins)]
     held = None
@@ -119,6 +128,8 @@ def compared(task, steps, options=None, num_envs=3, seed=0, advance_at=None, spr
             roots[i] = roots[i].exclude(*pool.action_keys, *pool.reward_keys)
             counts["terminated"] += int(step["terminated"])
             counts["truncated"] += int(step["truncated"])
+            flags = torch.cat([step[key].flatten() for key in twin.done_keys if key[-1] == "done"])
+            counts["some are done"] += bool(flags.any() and not flags.all())
         different += differences(root["next"], after, f"step {t}")
         root = following.exclude(*pool.action_keys)
         different += differences(root, roots, f"root after step {t}")

@@ -1,6 +1,7 @@
-"""PettingZoo's pursuit, bit for bit, with the entries of TorchRL's PettingZooWrapper: see mpe_child.py."""
+"""PettingZoo's SISL, bit for bit, with the entries of TorchRL's PettingZooWrapper: see mpe_child.py."""
 
 import inspect
+import struct
 
 import pytest
 from child import Child
@@ -11,9 +12,10 @@ from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
 from torchrl_pool.testing import check_plugin
 
 TASK = "sisl/pursuit_v5"
+MULTIWALKER = "sisl/multiwalker_v9"
 # Of the constructor: what render() and from_pixels replace, and policies in Python.
 LEFT_OUT = {"render_mode", "evader_controller", "pursuer_controller"}
-OWN = {"group_map"}
+OWN = {"group_map", "done_on_any"}
 ON_TOP = {"surround": False}
 OPTIONS = [
     {},
@@ -52,20 +54,24 @@ def child():
     one.close()
 
 
-def assert_same(child, steps, **arguments):
+def assert_same(child, steps, task=TASK, **arguments):
     steps *= 5 if LONG else 1
-    different, counts = child.ask("compared", task=TASK, steps=steps, **arguments)
+    different, counts = child.ask("compared", task=task, steps=steps, **arguments)
     assert not different
     return counts
 
 
-def test_has_the_options_of_pettingzoo():
-    base = pytest.importorskip("pettingzoo.sisl.pursuit.pursuit_base")
-    expected = {name: p.default for name, p in inspect.signature(base.Pursuit).parameters.items()}
-    options = {option.name: option.default for option in task_info(TASK).options}
+def assert_has_options_of(constructor, task):
+    expected = {name: p.default for name, p in inspect.signature(constructor).parameters.items()}
+    options = {option.name: option.default for option in task_info(task).options}
     assert options.keys() - OWN == expected.keys() - LEFT_OUT
     assert all(options[name] == expected[name] for name in options.keys() - OWN)
-    assert list_tasks("sisl") == [TASK]
+
+
+def test_has_the_options_of_pettingzoo():
+    base = pytest.importorskip("pettingzoo.sisl.pursuit.pursuit_base")
+    assert_has_options_of(base.Pursuit, TASK)
+    assert set(list_tasks("sisl")) == {TASK, MULTIWALKER}
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -144,3 +150,98 @@ def test_states_of_other_envs_are_refused():
     large.reset()
     with pytest.raises((ValueError, EnvFailure)):
         small.set_state(large.get_state())
+
+
+# ---- multiwalker
+
+ONE_BY_ONE = {"done_on_any": False, "terminate_on_fall": False}
+WALKS = [
+    {},
+    {"remove_on_fall": False},
+    {"terminate_on_fall": False, "shared_reward": False, "n_walkers": 2},
+    {"forward_reward": 3.3, "terminate_reward": -0.7, "fall_reward": 0.1, "position_noise": 0.0},
+    {"n_walkers": 9, "angle_noise": 0.3, "terrain_length": 80, "shared_reward": False},
+    {"n_walkers": 1, "terrain_length": 20, "max_cycles": 40},
+    {"n_walkers": 2, "terrain_length": 1},
+    {"group_map": "one_group_per_agent", "remove_on_fall": False, "max_cycles": 50},
+    {**ONE_BY_ONE, "shared_reward": False},
+    {**ONE_BY_ONE, "remove_on_fall": False, "max_cycles": 100, "group_map": "one_group_per_agent"},
+]
+
+
+@pytest.fixture
+def child_with_box2d(child):
+    pytest.importorskip("Box2D", reason="there are wheels of box2d for CPython 3.11 to 3.13 on x86-64 alone")
+    return child
+
+
+def test_multiwalker_has_the_options_of_pettingzoo(child_with_box2d):
+    from pettingzoo.sisl.multiwalker import multiwalker_base
+
+    assert_has_options_of(multiwalker_base.MultiWalkerEnv, MULTIWALKER)
+
+
+@pytest.mark.parametrize("options", WALKS)
+def test_multiwalker_equals_pettingzoo(options, child_with_box2d):
+    """Half of the actions are beyond their bounds. max_cycles terminates there, too."""
+    counts = assert_same(child_with_box2d, 150, MULTIWALKER, options=options, toward=0.5, spread=1.0)
+    assert counts["terminated"] >= 3
+    assert counts["truncated"] == 0
+    assert counts["some are done"] > 0 or options.get("terminate_on_fall", True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_walkers": 5, "remove_on_fall": False, **ONE_BY_ONE},
+        {"group_map": "one_group_per_agent", **ONE_BY_ONE},
+    ],
+)
+def test_specs_and_groups_of_walkers_equal_pettingzoo_wrappers(options, child_with_box2d):
+    assert child_with_box2d.ask("different_specs", task=MULTIWALKER, options=options) == []
+
+
+def test_multiwalker_keeps_the_contract():
+    assert "states" in check_plugin(MULTIWALKER)
+    check_env_specs(PoolEnv(MULTIWALKER, 2))
+
+
+def test_walkers_that_have_left_do_nothing():
+    """The pool may be stepped past the end, where PettingZoo has no agents to step."""
+    pool = PoolEnv(MULTIWALKER, 4, max_cycles=30, info_keys=["state"], seed=0, **ONE_BY_ONE)
+    root = pool.reset()
+    for _ in range(30):
+        root = pool.step(pool.rand_action(root))["next"]
+    assert root["done"].all()
+    assert not root["truncated"].any()
+    past = pool.step(pool.rand_action(root))["next"]
+    assert past["terminated"].all()
+    assert past["truncated"].all()
+    assert not past["walker", "observation"].any()
+    assert not past["walker", "reward"].any()
+    assert not past["walker", "mask"].any()
+    assert past["state"].isfinite().all()
+
+
+def test_torques_that_are_no_numbers_are_refused():
+    pool = PoolEnv(MULTIWALKER, 3)
+    root = pool.rand_action(pool.reset())
+    before = pool.get_state()
+    for value in (float("nan"), float("inf")):
+        bad = root.clone()
+        bad["walker", "action"][1, 2, 3] = value
+        with pytest.raises(ValueError, match="'walker/action' of env 1, element 11: expected a finite"):
+            pool.step(bad)
+    assert pool.get_state() == before
+
+
+def test_states_that_lack_an_action_are_refused():
+    pool = PoolEnv(MULTIWALKER, 1)
+    pool.step(pool.rand_action(pool.reset()))
+    (state,) = pool.get_state()
+    size = 4 * 4  # bytes of a walker's torques, of which there are three at the end, after their number
+    lacking = state[: -3 * size - 8] + struct.pack("=Q", 2) + state[-2 * size :]
+    with pytest.raises(ValueError, match="it lacks actions of some walkers"):
+        pool.set_state([lacking])
+    assert pool.get_state() == [state]

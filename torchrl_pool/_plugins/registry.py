@@ -18,7 +18,10 @@ from torchrl_pool._plugins.options import OptionInfo, check_options
 _ONLY_ON_3_17 = "or another release of MuJoCo than 3.17.0"
 _LEFT_OUT = {
     "atari": (("ALE/",), "Atari (TORCHRL_POOL_ATARI=OFF)"),
-    "box2d": (("LunarLander", "BipedalWalker", "CarRacing"), "Box2D (TORCHRL_POOL_BOX2D=OFF)"),
+    "box2d": (
+        ("LunarLander", "BipedalWalker", "CarRacing", "sisl/multiwalker"),
+        "Box2D (TORCHRL_POOL_BOX2D=OFF)",
+    ),
     "dm_control": (("dm_control/",), f"dm_control's suite (TORCHRL_POOL_DM_CONTROL=OFF, {_ONLY_ON_3_17})"),
     "robotics": (
         ("Fetch", "PointMaze", "AntMaze"),
