@@ -198,7 +198,7 @@ def placed(contender: Any) -> str:
     """Where the pool has put its envs: in so many workers, and this process."""
     env = contender.envs._pool.env if isinstance(contender, Gymnasium) else contender.env
     placement = env.placement
-    return f"{placement.num_workers} workers{' and the caller' * placement.caller_steps}"
+    return f"{placement.num_workers} workers{' and the caller' * (placement.num_here > 0)}"
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from torchrl_pool._workers.worker_set import WorkerSet
 folder, how = sys.argv[1:]
 if how.startswith("all"):
     os.setpgid(0, 0)
-workers = WorkerSet(partial(Engines, folder), 1, Placement(1, False, ""), InfoOptions(), False)
+workers = WorkerSet(partial(Engines, folder), 1, Placement(1, 0, ""), InfoOptions(), False)
 end = time.monotonic() + 20
 while not pids(folder, 1):
     assert time.monotonic() < end

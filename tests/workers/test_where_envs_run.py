@@ -25,44 +25,52 @@ MICROSECOND = 1e-6
 
 
 @pytest.mark.parametrize(
-    ("num_envs", "processors", "microseconds", "workers"),
+    ("num_envs", "processors", "microseconds", "torch_threads", "workers", "here"),
     [
-        (2, 2, 5, 0),
-        (8, 2, 5, 0),
-        (2, 2, 60, 0),
-        (8, 2, 60, 2),
-        (64, 2, 5, 2),
-        (2, 2, 1_000, 2),
-        (3, 64, 1_000, 3),
-        (64, 64, 5, 11),  # more of them would take longer to be woken than they save
-        (64, 64, 100_000, 64),
+        (2, 2, 5, 1, 0, 2),
+        (8, 2, 5, 1, 0, 8),
+        (8, 2, 22, 1, 1, 5),  # this process steps some while the worker wakes up
+        (2, 2, 60, 1, 0, 2),
+        (8, 2, 60, 1, 2, 0),
+        (64, 2, 5, 1, 2, 0),
+        (2, 2, 1_000, 1, 2, 0),
+        (3, 64, 1_000, 1, 3, 0),
+        (64, 64, 5, 1, 11, 0),  # more of them would take longer to be woken than they save
+        (64, 64, 100_000, 1, 64, 0),
+        (8, 2, 22, 2, 0, 8),  # torch's other thread has the other processor
+        (64, 2, 1_000, 2, 0, 64),
+        (64, 16, 250, 8, 8, 0),
+        (64, 16, 250, 16, 16, 0),  # at half their speed
     ],
 )
-def test_the_choice_by_costs(num_envs, processors, microseconds, workers):
-    placement = fastest_placement(num_envs, processors, microseconds * MICROSECOND)
-    assert (placement.num_workers, placement.caller_steps) == (workers, workers == 0)
+def test_the_choice_by_costs(num_envs, processors, microseconds, torch_threads, workers, here):
+    placement = fastest_placement(num_envs, processors, microseconds * MICROSECOND, torch_threads)
+    assert (placement.num_workers, placement.num_here) == (workers, here)
+    if torch_threads == processors == 2:
+        assert "torch.set_num_threads(1)" in str(placement)
 
 
 def test_envs_that_nobody_could_try_run_in_workers():
-    placement = fastest_placement(8, 4, None)
-    assert (placement.num_workers, placement.caller_steps) == (4, False)
+    placement = fastest_placement(8, 4, None, 4)
+    assert (placement.num_workers, placement.num_here) == (4, 0)
 
 
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
         ({}, None),
-        ({"num_envs": 1}, (0, True)),
-        ({"num_processors": 1}, (0, True)),
-        ({"has_processes": False}, (0, True)),
-        ({"needs_processes": True}, (4, False)),
-        ({"needs_processes": True, "num_envs": 1}, (1, False)),
-        ({"needs_processes": True, "num_processors": 1}, (1, False)),
-        ({"num_workers": 0}, (0, True)),
-        ({"num_workers": 1, "num_envs": 1}, (1, False)),
-        ({"num_workers": 16}, (8, False)),
-        ({"caller_steps": True}, (3, True)),
-        ({"caller_steps": True, "num_workers": 16}, (7, True)),
+        ({"num_envs": 1}, (0, 1)),
+        ({"num_processors": 1}, (0, 8)),
+        ({"has_processes": False}, (0, 8)),
+        ({"needs_processes": True}, (4, 0)),
+        ({"needs_processes": True, "num_envs": 1}, (1, 0)),
+        ({"needs_processes": True, "num_processors": 1}, (1, 0)),
+        ({"num_workers": 0}, (0, 8)),
+        ({"num_workers": 1, "num_envs": 1}, (1, 0)),
+        ({"num_workers": 16}, (8, 0)),
+        ({"caller_steps": True}, (3, 2)),
+        ({"caller_steps": True, "num_envs": 1}, (0, 1)),
+        ({"caller_steps": True, "num_workers": 16}, (7, 1)),
     ],
     ids=str,
 )
@@ -77,7 +85,7 @@ def test_what_is_asked_for_is_done(asked, expected):
         "needs_processes": False,
     }
     placement = placement_asked_for(**{**given, **asked})
-    assert (placement and (placement.num_workers, placement.caller_steps)) == expected
+    assert (placement and (placement.num_workers, placement.num_here)) == expected
 
 
 @pytest.fixture
@@ -130,7 +138,7 @@ def test_a_trial_is_made_with_an_env_more(tmp_path, cost, seconds, here):
         notes = [line.split() for line in path.read_text().splitlines() if not line.startswith(f"{tried} ")]
         assert sorted(what for _, what in notes) == ["made"] * 4 + ["reset"] * 4
         assert ({pid for pid, _ in notes} == {str(os.getpid())}) is here
-        assert pool.placement.caller_steps is here
+        assert (pool.placement.num_here > 0) is here
     if here:
         np.random.seed(0)
         expected = np.stack([np.random.random(3) for _ in range(4)])
@@ -160,12 +168,17 @@ def test_an_env_that_fails_in_its_trial_runs_in_workers(cost, monkeypatch, step,
             pool.step(root.set("action", pool.action_spec.rand()))
 
 
-@pytest.mark.parametrize("seconds", [1e-6, 1.0], ids=["here", "workers"])
-def test_the_choice_changes_no_number(cost, seconds):
+@pytest.mark.parametrize(
+    ("seconds", "workers", "here"),
+    [(1e-6, 0, 8), (22e-6, 1, 5), (1.0, 2, 0)],
+    ids=["here", "both", "workers"],
+)
+def test_the_choice_changes_no_number(cost, seconds, workers, here):
     cost(seconds)
     make = partial(GymEnv, "CartPole-v1")
-    with PoolEnv("gymnasium:CartPole-v1", 3, seed=0) as pool:
-        reference = SerialEnv(3, make)
+    with PoolEnv("gymnasium:CartPole-v1", 8, seed=0) as pool:
+        assert (pool.placement.num_workers, pool.placement.num_here) == (workers, here)
+        reference = SerialEnv(8, make)
         reference.set_seed(0)
         torch.manual_seed(0)
         expected = reference.rollout(50, break_when_any_done=False)

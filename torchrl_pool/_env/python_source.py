@@ -88,7 +88,7 @@ class PythonSource:
             has_processes=HAS_PROCESSES,
             needs_processes=needs_processes,
         )
-        if needs_processes and placement is not None and placement.caller_steps:
+        if needs_processes and placement is not None and placement.num_here > 0:
             raise ValueError(
                 f"respawn, step_timeout: expected envs in worker processes, which can be ended and replaced; "
                 f"here {placement.why}, so that envs run in this process"

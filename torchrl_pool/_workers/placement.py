@@ -21,18 +21,17 @@ class Placement:
 
     Attributes:
         num_workers: worker processes.
-        caller_steps: whether the pool's own process steps a share of the envs, or all where there are no
-            workers.
+        num_here: envs that the pool's own process steps, the last ones: 0 to all of them.
         why: the reason, as a sentence goes on with it.
     """
 
     num_workers: int
-    caller_steps: bool
+    num_here: int
     why: str
 
     def __str__(self) -> str:
         processes = "1 worker process" if self.num_workers == 1 else f"{self.num_workers} worker processes"
-        where = ["this process"] * self.caller_steps + [processes] * (self.num_workers > 0)
+        where = ["this process"] * (self.num_here > 0) + [processes] * (self.num_workers > 0)
         return f"the envs run in {' and '.join(where)}: {self.why}"
 
 
@@ -69,34 +68,69 @@ def placement_asked_for(
         num_workers, why = 0, "there is one processor"
     else:
         return None
-    has_local = caller_steps or num_workers == 0
-    return Placement(min(num_workers, num_envs - has_local), has_local, why)
+    if num_workers == 0:
+        return Placement(0, num_envs, why)
+    num_workers = min(num_workers, num_envs - caller_steps)
+    return Placement(num_workers, max(1, num_envs // (num_workers + 1)) if caller_steps else 0, why)
 
 
-def fastest_placement(num_envs: int, num_processors: int, step_seconds: float | None) -> Placement:
+def fastest_placement(
+    num_envs: int, num_processors: int, step_seconds: float | None, torch_threads: int
+) -> Placement:
     """The placement whose vector steps are expected to take the least time.
 
     Workers that share out the steps have to be woken and asked. They must gain much more than that: what the
-    caller does between two steps, and other programs, make it take longer.
+    caller does between two steps, and other programs, make it take longer. This process steps some envs
+    beside them only where workers alone do not gain as much: an env that crashes takes its process with it.
 
     Args:
         num_envs: number of envs.
         num_processors: processors that this process may use.
         step_seconds: what a step of an env takes; ``None``: nobody knows.
+        torch_threads: threads of torch in this process, which keep their processors busy for milliseconds
+            after an operation that they shared.
     """
-    most = min(num_envs, num_processors)
     if step_seconds is None:
-        return Placement(most, False, "it is not known how long their steps take")
-    seconds, workers = min(_vector_steps(num_envs, most, step_seconds))
-    here, microseconds = num_envs * step_seconds, step_seconds * 1e6
-    took = f"{microseconds:.3g} µs" if microseconds < 1e3 else f"{microseconds / 1e3:.3g} ms"
-    if seconds < MUCH_LESS * here:
-        return Placement(workers, False, f"a step takes about {took}, and {num_envs} are worth sharing out")
-    return Placement(0, True, f"a step takes about {took}, and {num_envs} are not worth sharing out")
+        return Placement(min(num_envs, num_processors), 0, "it is not known how long their steps take")
+    took = f"{step_seconds * 1e6:.3g} µs" if step_seconds < 1e-3 else f"{step_seconds * 1e3:.3g} ms"
+    counts = f"a step takes about {took}, and {num_envs} are"
+    for threads in (torch_threads, 1):
+        for costs in (_in_workers, _here_and_in_workers):
+            found = min(costs(num_envs, num_processors, step_seconds, threads), default=None)
+            if found is None or found[0] >= MUCH_LESS * num_envs * step_seconds:
+                continue
+            if threads == torch_threads:
+                return Placement(*found[1:], f"{counts} worth sharing out")
+            why = (
+                f"a step takes about {took}, and torch's {torch_threads} threads would keep workers waiting; "
+                "if the policy is small, call torch.set_num_threads(1) before the pool is made"
+            )
+            return Placement(0, num_envs, why)
+    return Placement(0, num_envs, f"{counts} not worth sharing out")
 
 
-def _vector_steps(num_envs: int, most: int, step_seconds: float) -> Iterator[tuple[float, int]]:
-    """What a vector step takes with so many workers, and how many they are."""
-    for workers in range(1, most + 1):
+def _in_workers(
+    num_envs: int, num_processors: int, step_seconds: float, torch_threads: int
+) -> Iterator[tuple[float, int, int]]:
+    """What a vector step takes with so many workers, how many they are, and envs of this process: none."""
+    for workers in range(1, min(num_envs, num_processors) + 1):
         share = -(-num_envs // workers)
-        yield WAKING_SECONDS + workers * ASKING_SECONDS + share * step_seconds, workers
+        seconds = WAKING_SECONDS + workers * ASKING_SECONDS + share * step_seconds
+        yield seconds * _taking_turns(workers + torch_threads - 1, num_processors), workers, 0
+
+
+def _here_and_in_workers(
+    num_envs: int, num_processors: int, step_seconds: float, torch_threads: int
+) -> Iterator[tuple[float, int, int]]:
+    """The same where this process steps envs while workers wake up, and so more of them than each worker."""
+    for workers in range(1, min(num_envs, num_processors)):
+        here = (num_envs + round(workers * WAKING_SECONDS / step_seconds)) // (workers + 1)
+        here = min(max(here, 1), num_envs - workers)
+        share = -(-(num_envs - here) // workers)
+        seconds = workers * ASKING_SECONDS + max(WAKING_SECONDS + share * step_seconds, here * step_seconds)
+        yield seconds * _taking_turns(workers + torch_threads, num_processors), workers, here
+
+
+def _taking_turns(threads: int, num_processors: int) -> int:
+    """How many times as long the slowest of threads takes that share processors."""
+    return -(-threads // num_processors)

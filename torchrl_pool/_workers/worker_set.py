@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import pickle
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -106,14 +107,17 @@ class WorkerSet:
 
         All begins as if all were to live in workers. Where a trial is not to be, it goes on so.
         """
-        first = self._placed(num_envs, fastest_placement(num_envs, num_processors, None))
+        first = self._placed(num_envs, fastest_placement(num_envs, num_processors, None, 1))
         if not first.may_be_tried:
             return first
         if (making := num_envs * self._making_seconds) > MAKING_SECONDS:
             why = f"it would take about {making:.2g} s to make them one after another"
             self.placement = replace(self.placement, why=why)
             return first
-        return self._placed(num_envs, fastest_placement(num_envs, num_processors, self._tried()))
+        seconds = self._tried()
+        torch = sys.modules.get("torch")
+        threads = 1 if torch is None else torch.get_num_threads()
+        return self._placed(num_envs, fastest_placement(num_envs, num_processors, seconds, threads))
 
     def _tried(self) -> float | None:
         """How long a step of env 0 takes, which ends with its worker; ``None``: it did not say."""
@@ -134,9 +138,9 @@ class WorkerSet:
     def _placed(self, num_envs: int, placement: Placement) -> Description:
         """What env 0 says of itself, where this has it live."""
         self.placement = placement
-        self.has_local, self._num_processes = placement.caller_steps, placement.num_workers
+        self.has_local, self._num_processes = placement.num_here > 0, placement.num_workers
         count = self._num_processes + self.has_local
-        self.first_env = _first_envs(num_envs, self._num_processes, self.has_local)
+        self.first_env = _first_envs(num_envs, placement)
         self._numbers = [0] * count  # of the last question to each worker
         self._locks = [fork_aware_lock() for _ in range(count)]
         self._begin()
@@ -481,14 +485,11 @@ class WorkerSet:
             self._end()
 
 
-def _first_envs(num_envs: int, num_processes: int, has_local: bool) -> list[int]:
-    """Of each worker, and the number of envs."""
-    if num_processes == 0:
-        return [0, num_envs]
-    here = max(1, num_envs // (num_processes + 1)) if has_local else 0
-    elsewhere = num_envs - here
-    first = [elsewhere * worker // num_processes for worker in range(num_processes + 1)]
-    return [*first, num_envs] if has_local else first
+def _first_envs(num_envs: int, placement: Placement) -> list[int]:
+    """Of each worker, then of this process if it has some, and the number of envs."""
+    workers, elsewhere = placement.num_workers, num_envs - placement.num_here
+    first = [elsewhere * worker // workers for worker in range(workers)]
+    return [*first, elsewhere, num_envs] if placement.num_here > 0 else [*first, num_envs]
 
 
 def _memory_without_name() -> int:
