@@ -187,6 +187,25 @@ def heavy_tail() -> str:
     return table(["Pareto exponent:", *(f"{count}:" for count in counts)], rows)
 
 
+def python_envs() -> str:
+    """Pools of Python envs, placed as they choose, beside Gymnasium's vector envs."""
+    pools, peers = ("PoolVectorEnv", "PoolEnv, by default"), ("SyncVectorEnv", "AsyncVectorEnv")
+    rows = []
+    for row in results("python_envs"):
+        seconds = {name: spread["median"] for name, spread in row["seconds_per_step"].items()}
+        microseconds = row["task"].removeprefix("timed_env:Timed").removesuffix("-v0")
+        rows.append(
+            [
+                f"{int(microseconds):,}",
+                str(row["num_envs"]),
+                row["placement"],
+                *(f"{seconds[peer] / seconds[pool]:.2f}" for pool in pools for peer in peers),
+            ]
+        )
+    header = ["µs a step:", "envs:", "where", *(f"{p.split(',')[0]} / {q}:" for p in pools for q in peers)]
+    return f"Measured on: {machine('python_envs')}.\n\n" + table(header, rows)
+
+
 def training_iteration() -> str:
     sides = results("ppo_training")["iterations"]
     whole = {side["side"]: median(s["collecting"] + s["training"] for s in side["samples"]) for side in sides}
@@ -255,6 +274,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "collecting": collecting,
     "double_buffered": double_buffered,
     "heavy_tail": heavy_tail,
+    "python_envs": python_envs,
     "training_iteration": training_iteration,
     "training_to_return": training_to_return,
     "programs": programs,

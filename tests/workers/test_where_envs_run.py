@@ -28,18 +28,15 @@ MICROSECOND = 1e-6
     ("num_envs", "processors", "microseconds", "torch_threads", "workers", "here"),
     [
         (2, 2, 5, 1, 0, 2),
-        (8, 2, 5, 1, 0, 8),
         (8, 2, 22, 1, 1, 5),  # this process steps some while the worker wakes up
         (2, 2, 60, 1, 0, 2),
         (8, 2, 60, 1, 2, 0),
         (64, 2, 5, 1, 2, 0),
-        (2, 2, 1_000, 1, 2, 0),
         (3, 64, 1_000, 1, 3, 0),
         (64, 64, 5, 1, 11, 0),  # more of them would take longer to be woken than they save
         (64, 64, 100_000, 1, 64, 0),
         (8, 2, 22, 2, 0, 8),  # torch's other thread has the other processor
         (64, 2, 1_000, 2, 0, 64),
-        (64, 16, 250, 8, 8, 0),
         (64, 16, 250, 16, 16, 0),  # at half their speed
     ],
 )
@@ -69,7 +66,6 @@ def test_envs_that_nobody_could_try_run_in_workers():
         ({"num_workers": 1, "num_envs": 1}, (1, 0)),
         ({"num_workers": 16}, (8, 0)),
         ({"caller_steps": True}, (3, 2)),
-        ({"caller_steps": True, "num_envs": 1}, (0, 1)),
         ({"caller_steps": True, "num_workers": 16}, (7, 1)),
     ],
     ids=str,
@@ -132,7 +128,8 @@ def test_a_trial_is_made_with_an_env_more(tmp_path, cost, seconds, here):
     np.random.seed(0)
     with PoolEnv(partial(Noted, path), 4, seed=None) as pool:
         (tried, *_), *_ = notes = [line.split() for line in path.read_text().splitlines()]
-        assert [what for pid, what in notes if pid == tried] == ["made", "reset", "closed"]
+        made, *resets, closed = [what for pid, what in notes if pid == tried]
+        assert (made, {*resets}, closed) == ("made", {"reset"}, "closed")
         assert isinstance(found[0], float)
         root = pool.reset(seed=0)
         notes = [line.split() for line in path.read_text().splitlines() if not line.startswith(f"{tried} ")]
@@ -289,10 +286,13 @@ def test_an_interrupted_trial_ends_at_once(tmp_path, cost, monkeypatch):
 
 
 class Slow(Sampled):
-    """Its resets and its first step are, its others are not."""
+    """Its resets, above all the first, and the first step of each episode are; its others are not."""
+
+    number_of_resets = 0
 
     def reset(self, *, seed=None, options=None):
-        time.sleep(0.1)
+        self.number_of_resets += 1
+        time.sleep(0.4 if self.number_of_resets == 1 else 0.1)
         return super().reset(seed=seed, options=options)
 
     def step(self, action):
@@ -301,7 +301,7 @@ class Slow(Sampled):
 
 
 @pytest.mark.parametrize(("episode", "least", "most"), [(10, 0.01, 0.02), (10**9, 0.0, 0.01)])
-def test_a_trial_counts_resets_and_not_the_first_step(monkeypatch, episode, least, most):
+def test_a_trial_counts_resets_and_no_first_step(monkeypatch, episode, least, most):
     monkeypatch.setattr(probe, "TIMED_SECONDS", 1.0)
     assert least < probe.seconds_per_step(Slow(episode=episode)) < most
 

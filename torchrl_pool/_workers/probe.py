@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,24 +61,27 @@ def begun(returned: Any) -> tuple[Any, Info]:
 
 
 def seconds_per_step(env: gymnasium.Env[Any, Any]) -> float:
-    """How long a step takes, and its share of the reset, by a trial with random actions in one episode.
+    """How long a step takes, and its share of the reset, by a trial with random actions.
 
-    A median, without the first step: that may load something, and other programs may interrupt one. An
-    episode that is not over when the time is counts as if it were.
+    Medians, without the first step: that may load something, the interpreter is slow at first, and other
+    programs may interrupt one. An episode that is not over when the time is counts as if it were.
     """
-    start = time.perf_counter()
-    observation, info = begun(env.reset())
-    end = time.perf_counter() + TIMED_SECONDS
-    reset = end - TIMED_SECONDS - start
     steps: list[float] = []
-    has_ended = False
-    while not has_ended and (len(steps) < 2 or time.perf_counter() < end):
-        action = _action(env, observation, info)
+    resets: list[float] = []
+    end = math.inf
+    while not resets or time.perf_counter() + resets[-1] < end:
         start = time.perf_counter()
-        observation, _, terminated, truncated, info = env.step(action)
-        steps.append(time.perf_counter() - start)
-        has_ended = bool(terminated or truncated)
-    return statistics.median(steps[1:] or steps) + reset / len(steps)
+        observation, info = begun(env.reset())
+        resets.append(time.perf_counter() - start)
+        end = min(end, start + resets[-1] + TIMED_SECONDS)
+        has_ended = False
+        while not has_ended and (len(steps) < 2 or time.perf_counter() < end):
+            action = _action(env, observation, info)
+            start = time.perf_counter()
+            observation, _, terminated, truncated, info = env.step(action)
+            steps.append(time.perf_counter() - start)
+            has_ended = bool(terminated or truncated)
+    return statistics.median(steps[1:] or steps) + statistics.median(resets) * len(resets) / len(steps)
 
 
 @contextlib.contextmanager
