@@ -188,21 +188,16 @@ def heavy_tail() -> str:
 
 
 def python_envs() -> str:
-    """Pools of Python envs, placed as they choose, beside Gymnasium's vector envs."""
-    pools, peers = ("PoolVectorEnv", "PoolEnv, by default"), ("SyncVectorEnv", "AsyncVectorEnv")
+    """Pools of Python envs, placed as they choose, beside the vector envs of others."""
+    pairs = [("PoolVectorEnv", f"{kind}VectorEnv") for kind in ("Sync", "Async")]
+    pairs += [("PoolVectorEnv", "SubprocVecEnv"), ("PoolEnv, by default", "SyncVectorEnv")]
     rows = []
     for row in results("python_envs"):
         seconds = {name: spread["median"] for name, spread in row["seconds_per_step"].items()}
         microseconds = row["task"].removeprefix("timed_env:Timed").removesuffix("-v0")
-        rows.append(
-            [
-                f"{int(microseconds):,}",
-                str(row["num_envs"]),
-                row["placement"],
-                *(f"{seconds[peer] / seconds[pool]:.2f}" for pool in pools for peer in peers),
-            ]
-        )
-    header = ["µs a step:", "envs:", "where", *(f"{p.split(',')[0]} / {q}:" for p in pools for q in peers)]
+        ratios = [f"{seconds[peer] / seconds[pool]:.2f}" for pool, peer in pairs]
+        rows.append([f"{int(microseconds):,}", str(row["num_envs"]), row["placement"], *ratios])
+    header = ["µs a step:", "envs:", "where", *(f"{p.split(',')[0]} / {q}:" for p, q in pairs)]
     return f"Measured on: {machine('python_envs')}.\n\n" + table(header, rows)
 
 

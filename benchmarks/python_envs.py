@@ -197,8 +197,10 @@ def busy_programs(number: int) -> Iterator[None]:
 def placed(contender: Any) -> str:
     """Where the pool has put its envs: in so many workers, and this process."""
     env = contender.envs._pool.env if isinstance(contender, Gymnasium) else contender.env
-    placement = env.placement
-    return f"{placement.num_workers} workers{' and the caller' * (placement.num_here > 0)}"
+    where, placement = [], env.placement
+    if placement.num_workers:
+        where.append(f"{placement.num_workers} worker{'s' * (placement.num_workers > 1)}")
+    return " and ".join(where + ["this process"] * (placement.num_here > 0))
 
 
 def main() -> None:
