@@ -23,9 +23,12 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 EXTRAS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-# What the tests need, and what TorchRL and tensordict do, in any release.
+PINS = (CHECKOUT / "constraints.txt").read_text().split()
+# What the tests need, and what TorchRL and tensordict do, in any release; simulators in those whose numbers
+# the pool gives.
 COMMON = [
     *EXTRAS["test"],
+    *(pin for pin in PINS if pin.startswith(("ale-py==", "mujoco=="))),
     *("packaging", "cloudpickle", "orjson", "pyvers", "hoptorch", "importlib_metadata", "pyyaml"),
 ]
 

@@ -395,5 +395,5 @@ def test_an_interrupt_while_the_processes_are_waited_for(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             pool.close()
         pool.reset()  # all is begun anew
-    assert open_files() == descriptors
+    assert open_files() <= descriptors
     pool.close()

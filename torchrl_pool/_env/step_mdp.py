@@ -87,6 +87,8 @@ class NextRoot:
 
 
 _eraser = _core.RowEraser(torch.Tensor)
+# `where` of torch 2.9 knows no unsigned integers but uint8.
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
 def _depth_and_name(key: Key) -> tuple[int, str]:
@@ -100,4 +102,6 @@ def _cleared(value: Any, done: torch.Tensor) -> Any:
     erased = _eraser.erased(value, done)
     if erased is not None:
         return erased
-    return torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), value.new_zeros(()), value)
+    bits = value.view(_SIGNED.get(value.dtype, value.dtype))
+    kept = torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), bits.new_zeros(()), bits)
+    return kept.view(value.dtype)
