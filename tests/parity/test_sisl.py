@@ -236,12 +236,23 @@ def test_torques_that_are_no_numbers_are_refused():
     assert pool.get_state() == before
 
 
+def test_states_of_other_numbers_of_walkers_are_refused():
+    """Actions of six could be those of three in twice as many steps."""
+    pool, other = PoolEnv(MULTIWALKER, 1), PoolEnv(MULTIWALKER, 1, n_walkers=6)
+    pool.reset()
+    before = pool.get_state()
+    other.step(other.rand_action(other.reset()))
+    with pytest.raises(ValueError, match="expected a saved state of 3 walkers"):
+        pool.set_state(other.get_state())
+    assert pool.get_state() == before
+
+
 def test_states_that_lack_an_action_are_refused():
     pool = PoolEnv(MULTIWALKER, 1)
     pool.step(pool.rand_action(pool.reset()))
     (state,) = pool.get_state()
     size = 4 * 4  # bytes of a walker's torques, of which there are three at the end, after their number
     lacking = state[: -3 * size - 8] + struct.pack("=Q", 2) + state[-2 * size :]
-    with pytest.raises(ValueError, match="it lacks actions of some walkers"):
+    with pytest.raises(ValueError, match="expected a saved state of 3 walkers, with all their actions"):
         pool.set_state([lacking])
     assert pool.get_state() == [state]

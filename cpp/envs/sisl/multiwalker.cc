@@ -115,10 +115,13 @@ class Multiwalker : private b2ContactListener {
   void VisitState(Visitor& visit) {
     visit(rng_);
     visit.Bounded(push_, -5, 5);
+    std::size_t num_walkers = walkers_.size();
+    visit(num_walkers);
     episode_.VisitState(visit);
     if constexpr (Visitor::kReading) {
-      if (episode_.actions.size() % walkers_.size() != 0) {
-        throw InvalidArgument("corrupt saved state: it lacks actions of some walkers");
+      if (num_walkers != walkers_.size() || episode_.actions.size() % num_walkers != 0) {
+        throw InvalidArgument("expected a saved state of " + std::to_string(walkers_.size()) +
+                              " walkers, with all their actions");
       }
       Replay();
     }
