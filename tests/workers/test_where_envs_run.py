@@ -36,15 +36,16 @@ MICROSECOND = 1e-6
         (64, 64, 5, 1, 11, 0),  # more of them would take longer to be woken than they save
         (64, 64, 100_000, 1, 64, 0),
         (8, 2, 22, 2, 0, 8),  # torch's other thread has the other processor
-        (64, 2, 1_000, 2, 0, 64),
+        (8, 2, 1_000, 2, 0, 8),
+        (64, 2, 1_000, 2, 2, 0),  # only for a part of such a vector step
+        (2, 8, 100_000, 8, 2, 0),
         (64, 16, 250, 16, 16, 0),  # at half their speed
     ],
 )
 def test_the_choice_by_costs(num_envs, processors, microseconds, torch_threads, workers, here):
     placement = fastest_placement(num_envs, processors, microseconds * MICROSECOND, torch_threads)
     assert (placement.num_workers, placement.num_here) == (workers, here)
-    if torch_threads == processors == 2:
-        assert "torch.set_num_threads(1)" in str(placement)
+    assert ("torch.set_num_threads(1)" in str(placement)) is (torch_threads == 2 and workers == 0)
 
 
 def test_envs_that_nobody_could_try_run_in_workers():

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 WAKING_SECONDS = 50e-6
 #: Seconds that asking one more worker takes.
 ASKING_SECONDS = 3e-6
+#: Seconds for which torch's threads keep their processors busy after an operation that they shared.
+SPINNING_SECONDS = 10e-3
 #: Envs leave this process for a vector step that is expected to take this much less.
 MUCH_LESS = 0.8
 #: Envs that would take longer to be made, one after another, are made in workers.
@@ -87,8 +89,8 @@ def fastest_placement(
         num_envs: number of envs.
         num_processors: processors that this process may use.
         step_seconds: what a step of an env takes; ``None``: nobody knows.
-        torch_threads: threads of torch in this process, which keep their processors busy for milliseconds
-            after an operation that they shared.
+        torch_threads: threads of torch in this process, which keep their processors busy for a while after
+            an operation that they shared.
     """
     if step_seconds is None:
         return Placement(min(num_envs, num_processors), 0, "it is not known how long their steps take")
@@ -116,7 +118,7 @@ def _in_workers(
     for workers in range(1, min(num_envs, num_processors) + 1):
         share = -(-num_envs // workers)
         seconds = WAKING_SECONDS + workers * ASKING_SECONDS + share * step_seconds
-        yield seconds * _taking_turns(workers + torch_threads - 1, num_processors), workers, 0
+        yield _taking_turns(seconds, workers + torch_threads - 1, num_processors), workers, 0
 
 
 def _here_and_in_workers(
@@ -128,9 +130,10 @@ def _here_and_in_workers(
         here = min(max(here, 1), num_envs - workers)
         share = -(-(num_envs - here) // workers)
         seconds = workers * ASKING_SECONDS + max(WAKING_SECONDS + share * step_seconds, here * step_seconds)
-        yield seconds * _taking_turns(workers + torch_threads, num_processors), workers, here
+        yield _taking_turns(seconds, workers + torch_threads, num_processors), workers, here
 
 
-def _taking_turns(threads: int, num_processors: int) -> int:
-    """How many times as long the slowest of threads takes that share processors."""
-    return -(-threads // num_processors)
+def _taking_turns(seconds: float, threads: int, num_processors: int) -> float:
+    """What takes so long alone, where so many threads share processors until torch's go to sleep."""
+    turns = -(-threads // num_processors)
+    return seconds + min((turns - 1) * seconds, SPINNING_SECONDS)
