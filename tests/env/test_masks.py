@@ -97,6 +97,8 @@ def test_no_reset_of_some_agents(wrap):
     mask = torch.ones(N, 3, 1, dtype=torch.bool)
     with pytest.raises(ValueError, match=r"\('agent', '_reset'\): expected '_reset', a mask of envs"):
         env.reset(root.clone().set(("agent", "_reset"), mask))
+    with pytest.raises(TypeError, match=r"'_reset': expected a mask .*, got TensorDict"):
+        env.reset(root.clone().set("_reset", TensorDict({"agent": mask}, [N])))
     both = root.set(("agent", "_reset"), mask).set("_reset", torch.arange(N)[:, None] < 1)
     after = env.reset(both.clone())["agent", "observation"]
     same = (after == both["agent", "observation"]).flatten(1).all(1)

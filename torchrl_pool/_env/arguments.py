@@ -172,8 +172,9 @@ def entropy_per_env(seed: int | Sequence[int] | None, num_envs: int) -> list[lis
 
 def check_mask(name: str, mask: torch.Tensor, num_envs: int) -> torch.Tensor:
     """A mask as contiguous bool [N] on the CPU."""
-    if mask.dtype is not torch.bool:
-        raise TypeError(f"{name!r}: expected a mask of dtype torch.bool, got {mask.dtype}")
+    if not isinstance(mask, torch.Tensor) or mask.dtype is not torch.bool:
+        got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
+        raise TypeError(f"{name!r}: expected a mask of dtype torch.bool, got {got}")
     if mask.shape not in ((num_envs,), (num_envs, 1)):
         raise ValueError(
             f"{name!r}: expected a mask of shape [{num_envs}] or [{num_envs}, 1], got {list(mask.shape)}"
@@ -190,7 +191,7 @@ def mask_of_reset(tensordict: TensorDictBase | None, num_envs: int) -> torch.Ten
         mask = check_mask("_reset", mask, num_envs)
         return None if mask.all() else mask
     for key in tensordict.keys(True, True):
-        if key[-1] == "_reset":
+        if isinstance(key, tuple) and "_reset" in key:
             raise ValueError(f"{key}: expected '_reset', a mask of envs, whose agents are reset together")
     return None
 
