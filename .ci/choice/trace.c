@@ -13,9 +13,8 @@
 
 enum { PYTHON = 4 << 20, PART = 2 << 20, PARTS = 16, MOST = 64 };
 /* As in lines.py. */
-static const char* const libraries[] = {"_core",      "classic",  "toy_text", "box2d",    "mujoco",
-                                        "dm_control", "robotics", "atari",    "minigrid", "mpe",
-                                        "sisl"};
+static const char* const libraries[] = {"_core",    "classic", "toy_text", "box2d", "mujoco", "dm_control",
+                                        "robotics", "atari",   "minigrid", "mpe",   "sisl"};
 enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
 static struct {

@@ -145,20 +145,27 @@ class Interrupted(RuleBasedStateMachine):
         if not indices:
             return
         root = self.root(indices, [WAITS] * len(indices)).set("_step", self.mask(indices))
-        with Gate(WAITS), pytest.raises(KeyboardInterrupt), Interrupt():
-            self.pool._step(root)
-        deadline = time.monotonic() + MANY_SECONDS
-        is_at_work = True
-        while is_at_work:  # until what was given up has come to rest, before anything else asks the pool
-            assert time.monotonic() < deadline
-            try:
-                self.pool.get_state(indices[0])
-            except RuntimeError as refused:
-                is_at_work = waits and "still at work" in str(refused)
-            else:  # the interrupt came before the step
-                return
+        has_begun = False
+        while not has_begun:  # what is drawn next must not depend on when the interrupt came
+            with Gate(WAITS), pytest.raises(KeyboardInterrupt), Interrupt():
+                self.pool._step(root)
+            has_begun = self.has_begun_a_step(indices[0], waits)
         for i in indices:
             self.rows[i].status = "unknown"
+
+    def has_begun_a_step(self, index, waits):
+        """If it waits, once what was given up has come to rest, before anything else asks the pool."""
+        deadline = time.monotonic() + MANY_SECONDS
+        is_at_work = True
+        while is_at_work:
+            assert time.monotonic() < deadline
+            try:
+                self.pool.get_state(index)
+            except RuntimeError as refused:
+                is_at_work = waits and "still at work" in str(refused)
+            else:
+                return False
+        return True
 
     # ---- envs in flight
 
