@@ -45,7 +45,8 @@ class Interrupt:
 
     def __enter__(self):
         self.handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        # Once more, should the first come where Python passes over exceptions, as in a finalizer.
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 5.0)
 
     def __exit__(self, *_):
         signal.setitimer(signal.ITIMER_REAL, 0)
