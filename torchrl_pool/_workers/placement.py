@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -96,41 +97,44 @@ def fastest_placement(
         return Placement(min(num_envs, num_processors), 0, "it is not known how long their steps take")
     took = f"{step_seconds * 1e6:.3g} µs" if step_seconds < 1e-3 else f"{step_seconds * 1e3:.3g} ms"
     counts = f"a step takes about {took}, and {num_envs} are"
-    for threads in (torch_threads, 1):
-        for costs in (_in_workers, _here_and_in_workers):
-            found = min(costs(num_envs, num_processors, step_seconds, threads), default=None)
-            if found is None or found[0] >= MUCH_LESS * num_envs * step_seconds:
-                continue
-            if threads == torch_threads:
-                return Placement(*found[1:], f"{counts} worth sharing out")
-            why = (
-                f"a step takes about {took}, and torch's {torch_threads} threads would keep workers waiting; "
-                "if the policy is small, call torch.set_num_threads(1) before the pool is made"
-            )
-            return Placement(0, num_envs, why)
-    return Placement(0, num_envs, f"{counts} not worth sharing out")
+    shared = _shared_out(num_envs, num_processors, step_seconds, torch_threads)
+    if shared is not None:
+        return Placement(*shared, f"{counts} worth sharing out")
+    why = f"{counts} not worth sharing out"
+    if _shared_out(num_envs, num_processors, step_seconds, 1) is not None:
+        why = (
+            f"a step takes about {took}, and torch's {torch_threads} threads would keep workers waiting; "
+            "if the policy is small, call torch.set_num_threads(1) before the pool is made"
+        )
+    return Placement(0, num_envs, why)
 
 
-def _in_workers(
+def _shared_out(
     num_envs: int, num_processors: int, step_seconds: float, torch_threads: int
-) -> Iterator[tuple[float, int, int]]:
-    """What a vector step takes with so many workers, how many they are, and envs of this process: none."""
-    for workers in range(1, min(num_envs, num_processors) + 1):
-        share = -(-num_envs // workers)
-        seconds = WAKING_SECONDS + workers * ASKING_SECONDS + share * step_seconds
-        yield _taking_turns(seconds, workers + torch_threads - 1, num_processors), workers, 0
+) -> tuple[int, int] | None:
+    """The number of workers, and of envs of this process beside them, if so much is gained."""
+    for steps_here in (False, True):
+        steps = _vector_steps(num_envs, num_processors, step_seconds, torch_threads, steps_here)
+        seconds, workers, here = min(steps, default=(math.inf, 0, 0))
+        if seconds < MUCH_LESS * num_envs * step_seconds:
+            return workers, here
+    return None
 
 
-def _here_and_in_workers(
-    num_envs: int, num_processors: int, step_seconds: float, torch_threads: int
+def _vector_steps(
+    num_envs: int, num_processors: int, step_seconds: float, torch_threads: int, steps_here: bool
 ) -> Iterator[tuple[float, int, int]]:
-    """The same where this process steps envs while workers wake up, and so more of them than each worker."""
-    for workers in range(1, min(num_envs, num_processors)):
+    """What a vector step takes with so many workers, how many they are, and the envs of this process.
+
+    It steps envs while workers wake up, and so more of them than each worker.
+    """
+    for workers in range(1, min(num_envs, num_processors) + 1 - steps_here):
         here = (num_envs + round(workers * WAKING_SECONDS / step_seconds)) // (workers + 1)
-        here = min(max(here, 1), num_envs - workers)
+        here = min(max(here, 1), num_envs - workers) * steps_here
         share = -(-(num_envs - here) // workers)
         seconds = workers * ASKING_SECONDS + max(WAKING_SECONDS + share * step_seconds, here * step_seconds)
-        yield _taking_turns(seconds, workers + torch_threads, num_processors), workers, here
+        threads = workers + steps_here + torch_threads - 1
+        yield _taking_turns(seconds, threads, num_processors), workers, here
 
 
 def _taking_turns(seconds: float, threads: int, num_processors: int) -> float:
