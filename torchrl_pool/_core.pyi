@@ -132,6 +132,7 @@ class Calls:
         mask: tuple[object, int] | None = None,
         given: ResetArguments | None = None,
         num_steps: int = 1,
+        begins: object = None,  # of NumPy: bool [num_envs]; these envs are reset in place of their steps
     ) -> Results | None: ...
     def submit(self, flight: Flight, op: Op, inputs: dict[Any, Any] | Given, out: Place) -> bool: ...
     def send(

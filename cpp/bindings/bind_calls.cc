@@ -1,4 +1,5 @@
 // Calls of a pool, prepared once: from the entries of a tensordict to the tensors of the next ones.
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <cstddef>
@@ -32,6 +33,9 @@ namespace {
 using core::Chain;
 using core::Job;
 using core::Op;
+
+// Of each env of the pool.
+using Flags = py::array_t<bool, py::array::c_style>;
 
 // What the memory behind a call belongs to, until no thread can touch it.
 struct Held {
@@ -146,7 +150,7 @@ class Calls {
   // None: an input is not just as the executor reads it, and nothing has happened.
   py::object Run(PoolHandle& pool, Op op, const py::object& inputs, const py::object& out,
                  const py::object& root, const py::object& mask, std::optional<ResetArguments> given,
-                 std::uint32_t num_steps) const {
+                 std::uint32_t num_steps, const std::optional<Flags>& begins) const {
     if (num_steps < 1 || std::uint64_t{pool->num_envs()} * num_steps > core::kMaxEnvs) {
       throw py::value_error("num_steps: a call makes from 1 to " +
                             std::to_string(core::kMaxEnvs / pool->num_envs()) + " steps of each env, got " +
@@ -164,6 +168,10 @@ class Calls {
       const auto [owner, address] = mask.cast<std::pair<py::object, std::uintptr_t>>();
       prepared->held->objects.push_back(owner);
       rows = reinterpret_cast<const std::uint8_t*>(address);
+    }
+    if (begins) {
+      prepared->call.begins = {reinterpret_cast<const std::uint8_t*>(begins->data()),
+                               static_cast<std::size_t>(begins->size())};
     }
     try {
       return prepared->Results(Wait(pool, *prepared, rows));
@@ -391,7 +399,7 @@ void InitCalls(py::module_& m) {
            py::arg("keep") = py::none())
       .def("run", &Calls::Run, py::arg("pool"), py::arg("op"), py::arg("inputs"), py::arg("out") = py::none(),
            py::arg("root") = py::none(), py::arg("mask") = py::none(), py::arg("given") = py::none(),
-           py::arg("num_steps") = 1,
+           py::arg("num_steps") = 1, py::arg("begins") = py::none(),
            "The results by key, the root that follows where episodes have begun, and how many have. None: an "
            "input is not just as the executor reads it.")
       .def(

@@ -259,27 +259,28 @@ class Port {
     if (!request) return false;
     at_hand_ = port_.first_env() + request->first;
     end_ = at_hand_ + request->count;
-    const bool may_reset = request->op == core::Op::kStepAndReset;
-    const bool is_step = may_reset || request->op == core::Op::kStep;
-    if (!is_step || !Step(parts, may_reset)) {
+    if (!Play(parts, *request)) {
       parts.work(static_cast<int>(request->op), at_hand_, request->count, request->seed_only);
     }
     return true;
   }
 
-  // Steps the envs at hand, unless one of them is not there, or not set.
-  bool Step(const Parts& parts, bool may_reset) {
-    if (py::len(parts.unset) > 0) return false;
+  // Steps or resets the envs at hand. False, with nothing done: one of them is not there, or not set, or
+  // there is more to do.
+  bool Play(const Parts& parts, const core::Request& request) {
+    if (request.op == core::Op::kCreate || request.seed_only || py::len(parts.unset) > 0) return false;
+    const bool is_reset = request.op == core::Op::kReset, may_reset = request.op == core::Op::kStepAndReset;
     std::vector<py::object> adapters;
     for (std::uint32_t env = at_hand_; env != end_; ++env) {
       PyObject* adapter = PyDict_GetItemWithError(parts.adapters.ptr(), py::int_(env).ptr());
       if (!adapter && PyErr_Occurred()) throw py::error_already_set();
-      if (!adapter) return false;
+      if (!adapter || (is_reset && NoteOf(env) != 0)) return false;
       adapters.push_back(py::reinterpret_borrow<py::object>(adapter));
     }
     // The actions, and which of them is the first env's. An env may keep what it is given: of arrays a copy.
     std::vector<std::pair<py::object, std::uint32_t>> blocks;
     for (const py::handle actions : parts.actions) {
+      if (is_reset) break;
       if (py::reinterpret_borrow<py::array>(actions).ndim() == 1) {  // it is given numbers
         blocks.emplace_back(py::reinterpret_borrow<py::object>(actions), at_hand_);
       } else {
@@ -290,6 +291,10 @@ class Port {
     const std::uint32_t first = at_hand_;
     for (std::uint32_t i = 0; i < adapters.size() && ended.is_none(); ++i) {  // an interrupt ends all of it
       try {
+        if (is_reset) {
+          WasReset(first + i, py::getattr(adapters[i], reset_)(SeedOf(first + i), py::none()));
+          continue;
+        }
         py::tuple actions(blocks.size());
         for (std::size_t j = 0; j < blocks.size(); ++j) {
           const auto& [of_envs, begin] = blocks[j];

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -39,6 +40,7 @@ struct Call {
   const core::Chain* chain = nullptr;
   std::optional<RolloutStep> into = std::nullopt;
   std::optional<ResetArguments> given = std::nullopt;
+  std::span<const std::uint8_t> begins = {};  // as a job's
   std::uint32_t num_steps = 1;
   bool is_sent = false;  // its results are received later, and written to memory of the pool's
 
@@ -55,6 +57,10 @@ struct Call {
     if (into && into->sources.size() != into->rows.recorded.size()) {
       throw py::value_error("expected a source for each column");
     }
+    if (!begins.empty() && (begins.size() != num_envs || op != core::Op::kStep || chain || into)) {
+      throw py::value_error(
+          "begins: expected a flag for each env, of a step without transforms, into tensors");
+    }
     if (!given) return;
     const auto& [entropy, options, note] = *given;
     if ((!entropy.empty() && entropy.size() != num_envs) ||
@@ -65,6 +71,7 @@ struct Call {
 
   // Without the GIL. Takes what it can.
   void Fill(core::Job& job) {
+    job.begins.assign(begins.begin(), begins.end());
     if (chain) chain->Extend(job);
     if (!inputs.empty()) job.actions.SetBases(inputs);
     if (!root.empty()) job.root.SetBases(root);

@@ -72,8 +72,10 @@ void EnvTable::Destroy(std::uint32_t env) {
 
 void EnvTable::Launch(const Job& job) {
   if (IsStateOp(job.op)) CheckCan(job.op, job.envs);
-  CheckStates(job.op, job.envs);
-  if (IsStep(job.op)) CheckActions(job.actions, job.envs, job.num_steps);
+  job.ForEachOp([&](Op op, std::span<const std::uint32_t> envs) {
+    CheckStates(op, envs);
+    if (IsStep(op)) CheckActions(job.actions, envs, job.num_steps);
+  });
   if (IsStateOp(job.op)) {
     for (const std::uint32_t env : job.envs) job.state_ops->before.push_back(states_[env]);
   }

@@ -79,6 +79,9 @@ struct Job {
   // `completes_root`.
   Batch root;
   bool completes_root = false;
+  // kStep: of each env of the pool, whether it begins an episode in place of its step, written to `out`; or
+  // empty: none does. Such a job's chain has no stages.
+  std::vector<std::uint8_t> begins;
   std::uint32_t num_steps = 1;  // kSteps: how many, and so many consecutive rows of each batch are an env's
   std::vector<RecordedColumn> recorded;             // of steps, for consecutive envs
   std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool, empty: none; or empty
@@ -124,6 +127,20 @@ struct Job {
   // ---- JobStore's.
   std::atomic<int> users{0};          // its submitter, and the threads that hang in it
   std::vector<std::uint32_t> chosen;  // memory for `envs`, where they are not all or consecutive
+
+  Op OpOf(std::uint32_t env) const { return !begins.empty() && begins[env] != 0 ? Op::kReset : op; }
+
+  // Calls `act(op, envs)` for each stretch of the job's envs with the same operation.
+  template <class Act>
+  void ForEachOp(Act&& act) const {
+    for (std::size_t begin = 0; begin < envs.size();) {
+      const Op first = OpOf(envs[begin]);
+      std::size_t end = begins.empty() ? envs.size() : begin + 1;
+      while (end < envs.size() && OpOf(envs[end]) == first) ++end;
+      act(first, envs.subspan(begin, end - begin));
+      begin = end;
+    }
+  }
 
   // The waiting thread does all the work itself; nothing is queued.
   bool IsInline() const { return delivery == Delivery::kAwaited && plan.caller_helps && plan.threads == 1; }

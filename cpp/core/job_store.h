@@ -64,6 +64,7 @@ class JobStore {
     job.op = op;
     job.envs = {};
     job.completes_root = job.has_ticket = false;
+    job.begins.clear();
     job.num_steps = 1;
     job.recorded.clear();
     job.entropy.clear();

@@ -186,7 +186,9 @@ void CopyInputs(Job& job) {
     if (job.op == Op::kStepAndReset && !job.out.base[layout().done]) {
       throw PoolError("a step that resets writes the column 'done'");
     }
-    if (job.op == Op::kReset || IsStateOp(job.op)) CheckNotHung(job.envs);
+    job.ForEachOp([&](Op op, std::span<const std::uint32_t> envs) {
+      if (op == Op::kReset || IsStateOp(op)) CheckNotHung(envs);
+    });
     uses_.reserve(uses_.size() + 1);  // or fails now
     envs_.Launch(job);
     if (delivery == Delivery::kOneByOne) {

@@ -48,7 +48,7 @@ void Visitor::Bind(OutputRows& rows, const Batch& to) {
 Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.error.message[0] = '\0';
   scratch_.unchanged = false;
-  switch (job_.op) {
+  switch (job_.OpOf(env_index)) {
     case Op::kCreate:
       return Create(slot);
     case Op::kReset:

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from torchrl_pool import _core
 from torchrl_pool._arrays.spaces import Array, Space, gather_of, scatter_of, space_of
 from torchrl_pool._env.arguments import number_of
-from torchrl_pool._env.errors import EnvFailure, env_failure, joined
+from torchrl_pool._env.errors import EnvFailure, env_failure
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.python_source import NATIVE_KEYS, PythonSource, is_python
-from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import actions_of
 from torchrl_pool._goals import goal_reward, has_goals
 from torchrl_pool._plugins import registry
@@ -284,28 +283,19 @@ class ArrayPool:
             The columns, with zeros in the rows of envs that have failed; the failure of these.
         """
         sent = self._checked(actions), None
-        columns = self._empty()
+        columns, failure = self._empty(), None
         self._begin()
-        pool, failures = self.env._running(), []
-        goes_on = None if ended is None else ~ended
-        # The step first: what it refuses, such as an action, is refused before an env has moved.
-        if goes_on is None or np.count_nonzero(goes_on):
-            rows = None if goes_on is None else (goes_on, goes_on.ctypes.data)
-            try:
-                self._calls.run(pool, _STEP, sent, (columns, None), None, rows)
-            except _core.EnvFailure as error:
-                failures.append(env_failure(error, None))
+        pool = self.env._running()
+        if ended is not None:
+            self.env._source.revive(pool)
+        try:
+            self._calls.run(pool, _STEP, sent, (columns, None), begins=ended)
+        except _core.EnvFailure as error:
+            failure = env_failure(error, None)
+            columns = _without_hung(columns, failure)
         if ended is not None:
             columns[self.reward][ended] = 0
-            mask, roots = torch.from_numpy(ended), self._root(columns)
-            try:
-                self.env._simulators.reset(self._calls, roots, mask, ResetArguments())
-            except _core.EnvFailure as error:
-                failures.append(env_failure(error, None))
-        if not failures:
-            return columns, None
-        failure = joined(failures)
-        return _without_hung(columns, failure), failure
+        return columns, failure
 
     def step_and_reset(self, actions: Any) -> tuple[Columns, Columns | None, EnvFailure | None]:
         """Steps all envs, and begins new episodes where the old ones have ended.

@@ -90,10 +90,12 @@ class GymnasiumAdapter:
         self.env.reset(seed=seed)
 
     def reset(self, seed: int | None, options: Any) -> tuple[Sequence[Any], bool, bool]:
-        given = {"seed": seed, "options": options}
-        if not self._takes_all:
-            given = {name: value for name, value in given.items() if value is not None}
-        observation, info = begun(self.env.reset(**given))
+        if self._takes_all:
+            returned = self.env.reset(seed=seed, options=options)
+        else:
+            given = {"seed": seed, "options": options}
+            returned = self.env.reset(**{name: one for name, one in given.items() if one is not None})
+        observation, info = begun(returned)
         if info and self.tell_info is not None:
             self.tell_info(info, True)
         outputs = (observation,) if self._read is None else self._outputs(observation, info)
@@ -143,8 +145,12 @@ def _last_step(env: Any, action: Any) -> Any:
 
 def _has_own(env: Any, name: str, *arguments: Any) -> bool:
     """Whether it has such a method: not that of what it wraps, which knows nothing of its wrappers."""
-    is_forwarded = isinstance(env, gymnasium.Wrapper) and inspect.getattr_static(env, name, None) is None
-    return not is_forwarded and _takes(env, name, *arguments)
+    if isinstance(env, gymnasium.Wrapper):
+        try:
+            object.__getattribute__(env, name)
+        except AttributeError:
+            return False
+    return _takes(env, name, *arguments)
 
 
 def _takes(env: Any, name: str, *arguments: Any, **named: Any) -> bool:

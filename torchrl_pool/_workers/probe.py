@@ -53,7 +53,8 @@ def begun(returned: Any) -> tuple[Any, Info]:
     Raises:
         TypeError: it has not; an observation of two numbers would pass for both.
     """
-    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
+    # Dicts by their class first: what else is a Mapping takes longer to tell.
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], (dict, Mapping)):
         return returned
     kinds = ", ".join(type(one).__name__ for one in returned) if isinstance(returned, tuple) else ""
     given = f"a tuple of ({kinds})" if kinds else type(returned).__name__

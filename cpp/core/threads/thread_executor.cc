@@ -27,8 +27,11 @@ std::int64_t FirstStepOf(Op op, const EnvSlot& slot) {
   return op == Op::kReset ? EnvFault::kInReset : slot.elapsed_steps + 1;
 }
 
+// Steps among which are resets cost about what steps do that are followed by some.
+Work VisitsOf(const Job& job) { return VisitsOf(job.begins.empty() ? job.op : Op::kStepAndReset); }
+
 Work WorkOf(const Job& job) {
-  if (job.phase == Job::Phase::kVisits) return VisitsOf(job.op);
+  if (job.phase == Job::Phase::kVisits) return VisitsOf(job);
   return job.phase == Job::Phase::kRoot ? Work::kRoot : Work::kRows;
 }
 
@@ -55,7 +58,7 @@ ThreadExecutor::ThreadExecutor(EnvTable& envs, JobStore& jobs, const ThreadOptio
 
 void ThreadExecutor::Begin(Job& job) {
   const auto count = static_cast<std::uint32_t>(job.envs.size());
-  job.plan = PlanFor(VisitsOf(job.op), count);
+  job.plan = PlanFor(VisitsOf(job), count);
   if (options_.step_timeout) job.plan.caller_helps = false;  // a visit of the caller could not be timed out
   job.remaining.store(count, std::memory_order_relaxed);
   TakeTicket(job);
@@ -192,7 +195,7 @@ ThreadExecutor::Ran ThreadExecutor::RunChunk(const Chunk& chunk, Scratch& scratc
 // There is one env only. False: its visit timed out and has been reported as failed, so this thread must end.
 bool ThreadExecutor::VisitWatched(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch,
                                   VisitWatch& watch) {
-  watch.Begin({&job, envs[0], FirstStepOf(job.op, envs_.slot(envs[0]))});
+  watch.Begin({&job, envs[0], FirstStepOf(job.OpOf(envs[0]), envs_.slot(envs[0]))});
   std::exception_ptr error;
   try {
     VisitEnvs(job, envs, 0, scratch);
@@ -219,7 +222,7 @@ bool ThreadExecutor::SharePhase(Job& job) {
 void ThreadExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
   if (!job.finished.load(std::memory_order_acquire)) WorkUntilFinished(job, interrupted);
   // Noted even where one thread has done it all.
-  if (cost_.IsWorthSharing(VisitsOf(job.op), static_cast<std::uint32_t>(job.envs.size()))) {
+  if (cost_.IsWorthSharing(VisitsOf(job), static_cast<std::uint32_t>(job.envs.size()))) {
     ended_at_.store(Clock::now(), std::memory_order_relaxed);
   }
 }
@@ -252,7 +255,7 @@ void ThreadExecutor::RunInline(Job& job, InterruptCheck interrupted) {
     if (first == count || stop) continue;
     const auto now = Clock::now();
     if (now - start > kLongInline) {
-      job.plan = PlanFor(VisitsOf(job.op), count - first);
+      job.plan = PlanFor(VisitsOf(job), count - first);
       if (!job.IsInline()) return Publish(job, first, job.plan);
     }
     stop = IsTimeToAsk(now) && interrupted();

@@ -54,25 +54,29 @@ std::uint64_t WorkerExecutor::FinishedBy(int index) const {
 void WorkerExecutor::Begin(Job& job) {
   const std::span<const std::uint32_t> envs = job.envs;
   const auto count = static_cast<std::uint32_t>(envs.size());
-  const Op op = job.op;
   const bool is_sent = job.outbox != nullptr;
   job.plan.threads = num_threads() + 1;  // the work is elsewhere: the waiting thread is free
   job.remaining.store(count, std::memory_order_relaxed);
   TakeTicket(job);
   if (count == 0) return job.finished.store(true, std::memory_order_relaxed);
-  if (IsStateOp(op)) return;  // the waiting thread asks the workers, in their channels
+  if (IsStateOp(job.op)) return;  // the waiting thread asks the workers, in their channels
   const auto& wanted = job.out.base;
-  const bool seed_only = op == Op::kReset && !job.entropy.empty() &&
+  const bool seed_only = job.op == Op::kReset && !job.entropy.empty() &&
                          std::all_of(wanted.begin(), wanted.end(), [](const auto* base) { return !base; });
   const auto& first_env = arena_.shape().first_env;
   int worker = 0;
   // The job may be over before this returns: nothing of it is read after its last envs are asked for.
   for (std::uint32_t begin = 0; begin < count;) {
     const std::uint32_t env = envs[begin];
+    const Op op = job.OpOf(env);
     while (env >= first_env[static_cast<std::size_t>(worker) + 1]) ++worker;
     const std::uint32_t limit = first_env[static_cast<std::size_t>(worker) + 1];
+    const auto goes_on = [&](std::uint32_t size) {
+      const std::uint32_t next = env + size;
+      return begin + size < count && envs[begin + size] == next && next < limit && job.OpOf(next) == op;
+    };
     std::uint32_t size = 1;
-    while (begin + size < count && envs[begin + size] == env + size && env + size < limit) ++size;
+    while (goes_on(size)) ++size;
     for (std::uint32_t i = begin; i < begin + size; ++i) Prepare(job, op, envs[i]);
     if (op == Op::kStep || op == Op::kStepAndReset) WriteActions(job, env, size);
     const std::uint32_t index = std::exchange(begin, begin + size);
