@@ -418,6 +418,32 @@ def test_episodes_that_begin_where_another_env_fails(make):
     assert envs.reset(options={"reset_mask": failed})[0].tolist() == [0, 0, 8]
 
 
+class Unready(Fails):
+    def reset(self, *, seed=None, options=None):
+        if self.limit == 1 and getattr(self, "count", 0):
+            raise ValueError("not ready")
+        return super().reset(seed=seed, options=options)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_one_call_tells_of_steps_and_of_resets_that_fail(num_workers, make):
+    envs = make(Unready, 4, num_workers=num_workers)
+    envs.set_attr("limit", [1, 1, 9, 9])
+    envs.reset()
+    envs.step([1, 1, 1, 1])
+    envs.set_attr("limit", [1, 9, 9, 9])
+    with pytest.raises(EnvFailure, match=r"env 0 .* failed in a reset: ValueError: not ready") as caught:
+        envs.step([4, 4, 4, 1])
+    assert (caught.value.env_index, caught.value.steps) == ([0, 2], [0, 2])
+    assert [message.splitlines()[0] for message in caught.value.messages] == [
+        "ValueError: not ready",
+        "ValueError: broken",
+    ]
+    envs.set_attr("limit", 9)
+    envs.reset(options={"reset_mask": np.array([True, False, True, False])})
+    assert envs.step([1, 1, 1, 1])[0].tolist() == [1, 1, 1, 3]
+
+
 # ---- under Gymnasium's wrappers
 
 

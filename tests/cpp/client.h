@@ -83,6 +83,11 @@ class Client {
     Act(core::Op::kStep, chosen, mask);
   }
 
+  // Resets the envs of the mask in place of their steps.
+  void StepOrBegin(const std::vector<std::int64_t>& chosen, const Mask& begins) {
+    Act(core::Op::kStep, chosen, nullptr, begins);
+  }
+
   std::uint32_t StepAndReset(const std::vector<std::int64_t>& chosen, const Mask* mask = nullptr) {
     return Act(core::Op::kStepAndReset, chosen, mask);
   }
@@ -123,6 +128,17 @@ class Client {
     Clear();
     const std::uint32_t resets = Act(op, chosen, mask);
     CheckStepped(op, chosen, mask, terminates, truncates, resets);
+  }
+
+  void CheckedStepOrBegin(const std::vector<std::int64_t>& chosen, const Mask& begins) {
+    Clear();
+    StepOrBegin(chosen, begins);
+    for (std::uint32_t env = 0; env < size(); ++env) {
+      const bool is_step = begins[env] == 0;
+      is_step ? models[env].Step(chosen[env]) : models[env].Reset();
+      CheckRow(*out, env, is_step, false, false);
+    }
+    CHECK(out->PaddingIsUntouched());
   }
 
   void CheckStepped(core::Op op, const std::vector<std::int64_t>& chosen, const Mask* mask,
@@ -194,8 +210,10 @@ class Client {
 
   static bool Selected(const Mask* mask, std::uint32_t env) { return !mask || (*mask)[env] != 0; }
 
-  std::uint32_t Act(core::Op op, const std::vector<std::int64_t>& chosen, const Mask* mask) {
+  std::uint32_t Act(core::Op op, const std::vector<std::int64_t>& chosen, const Mask* mask,
+                    const Mask& begins = {}) {
     core::Job& job = pool_->Begin(op);
+    job.begins = begins;
     for (std::uint32_t env = 0; env < size(); ++env) actions->Set("action", env, 0, chosen[env]);
     actions->BindTo(job.actions);
     if (op == core::Op::kStepAndReset) root->BindTo(job.root);

@@ -131,6 +131,45 @@ TEST(MasksOfOneRow) {
   }
 }
 
+TEST(SomeEnvsBeginEpisodesWhileOthersStep) {
+  for (const std::int64_t cost : {0, 5'000}) {
+    Client client(33, {.options = {{"cost_ns", cost}}, .num_threads = 3, .padding = 8});
+    client.CheckedReset();
+    for (int step = 0; step < Scaled(40); ++step) {
+      Mask begins(33);
+      for (std::uint32_t env = 0; env < 33; ++env) begins[env] = (env * 5 + step) % 4 == 0 || step == 7;
+      std::vector<std::int64_t> chosen = SomeActions(33, step);
+      for (std::uint32_t env = 0; env < 33; ++env) {
+        if (begins[env]) chosen[env] = -1;  // no env takes it
+      }
+      client.CheckedStepOrBegin(chosen, begins);
+    }
+  }
+}
+
+TEST(EnvsThatBeginAndEnvsThatStepFailInOneCall) {
+  Client client(6, {.options = {{"fail_on_action", 3}, {"fail_at_reset", 3}}, .num_threads = 2});
+  client.Reset();
+  const Mask begins = {0, 1, 0, 0, 1, 0};
+  client.StepOrBegin({0, 0, 0, 0, 0, 0}, begins);
+  // What is refused is refused before an env has moved.
+  CHECK_THROWS(StatusError, "", client.StepOrBegin({0, 0, 0, 0, 0, -1}, begins));
+  try {
+    client.StepOrBegin({0, 0, 3, 0, 0, 0}, begins);
+    CHECK(false);
+  } catch (const EnvFailure& failure) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> found;
+    for (const EnvFault& fault : failure.faults) found.emplace_back(fault.env_index, fault.step);
+    const std::vector<std::pair<std::int64_t, std::int64_t>> expected = {
+        {1, EnvFault::kInReset}, {2, 2}, {4, EnvFault::kInReset}};
+    CHECK(found == expected);
+  }
+  CHECK_EQ(client.out->Values<std::int64_t>("count", 2)[0], 0);
+  // Those that have failed may begin, and do not step.
+  CHECK_THROWS(PoolError, "must be reset", client.StepOrBegin({0, 0, 0, 0, 0, 0}, begins));
+  client.StepOrBegin({0, 0, 0, 0, 0, 0}, {0, 1, 1, 0, 1, 0});
+}
+
 TEST(ColumnsThatNobodyWantsAreSkipped) {
   Client client(10, {.options = {{"episode_length", 2}},
                      .num_threads = 2,

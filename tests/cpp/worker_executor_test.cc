@@ -225,6 +225,23 @@ TEST(MasksCutThroughWorkers) {
   }
 }
 
+TEST(WorkersStepSomeEnvsAndResetOthersInOneCall) {
+  Counting counting({0, 4, 8});
+  counting.Run(Op::kReset);
+  std::vector<std::int64_t> expected(8);
+  for (int step = 0; step < 20; ++step) {
+    Job& job = counting.Begin(Op::kStep);
+    for (std::uint32_t env = 0; env < 8; ++env) {
+      job.begins.push_back((env + step) % 3 == 0);
+      expected[env] = job.begins[env] ? 0 : expected[env] + 1;
+      counting.actions[env] = job.begins[env] ? -1 : 1;
+    }
+    counting.pool->Submit(job, Delivery::kAwaited, Never);
+    CHECK_EQ(counting.pool->Wait(job, Never), 0u);
+    CHECK(counting.count == expected);
+  }
+}
+
 TEST(SeedsReachTheirEnvs) {
   Counting counting({0, 2, 4});
   Job& job = counting.Begin(Op::kReset);
