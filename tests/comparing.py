@@ -17,6 +17,17 @@ def assert_td_equal(a, b):
     assert not differing_keys(a, b)
 
 
+def assert_holds(ours, theirs):
+    """All tensors of the second tensordict are in the first one."""
+    entries = [
+        {key: value for key, value in data.items(True, True) if isinstance(value, torch.Tensor)}
+        for data in (ours, theirs)
+    ]
+    assert set(entries[1]) <= set(entries[0])
+    for key, value in entries[1].items():
+        assert same(entries[0][key], value), key
+
+
 def assert_same(actual, expected, what):
     actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
     assert actual.dtype == expected.dtype, what
