@@ -1,7 +1,8 @@
 """What it costs that a pool's outputs go to a GPU: steps with ``device="cuda"`` beside steps with ``"cpu"``.
 
 Both sides take turns, with actions that lie where the outputs are. Beside them stands the bandwidth at which
-a batch's rows go up, and that of one plain copy of as many pinned bytes. Without a GPU the program says so.
+a batch's rows go up, and that of one plain copy of as many pinned bytes. Then come collectors whose network
+is on the GPU, with the envs in one group, in two and as ``"auto"`` has it, beside one with all on the CPU.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import argparse
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
+from tensordict.nn import TensorDictModule
 from throughput import alternate, machine_line, save
+from torch import nn
 
 from torchrl_pool import PoolCollector, PoolEnv
 from torchrl_pool._tables import print_table
+from torchrl_pool.examples.networks import mlp, nature_cnn
 
 
 class Steps:
@@ -73,39 +78,108 @@ def uploads(task: str, num_envs: int) -> tuple[int, float]:
     return num_bytes, num_bytes / (median(ups[:32]) * 1e-6)
 
 
+class Best(nn.Module):
+    """Without a draw: the best of a game's actions, or a vector of them.
+
+    Args:
+        network: scores of the actions, or the vector.
+        chooses: whether they are scores.
+    """
+
+    def __init__(self, network: nn.Module, chooses: bool) -> None:
+        super().__init__()
+        self.network, self.chooses = network, chooses
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.network(observation)
+        return out.argmax(-1) if self.chooses else out.tanh()
+
+
+class Batches:
+    """Batches of a network's steps.
+
+    Args:
+        task: the envs' task.
+        num_envs: how many they are.
+        device: where the network and the outputs are.
+        groups: of envs, see ``double_buffered`` of PoolCollector.
+    """
+
+    num_steps = 16
+
+    def __init__(self, task: str, num_envs: int, device: str, groups: bool | str) -> None:
+        is_game = task.startswith("ALE/")
+        options: dict[str, Any] = {} if is_game else {"obs_dtype": torch.float32}
+        env = PoolEnv(task, num_envs, seed=0, device=device, categorical_action_encoding=True, **options)
+        size = env.observation_spec["observation"].shape
+        if is_game:
+            network = nn.Sequential(nature_cnn(size[1]), nn.Linear(512, env.action_spec.space.n))
+        else:
+            network = mlp([size[-1], 256, 256, env.action_spec.shape[-1]], nn.Tanh, 1.0)
+        policy = TensorDictModule(Best(network, is_game).to(device), ["observation"], ["action"])
+        self.collector = PoolCollector(
+            env, policy, frames_per_batch=num_envs * self.num_steps, total_frames=-1, double_buffered=groups
+        )
+        self._batches, self._on_gpu = iter(self.collector), device != "cpu"
+        self(8)  # "auto" has decided then
+
+    def __call__(self, calls: int) -> None:
+        for _ in range(calls):
+            next(self._batches)
+        if self._on_gpu:
+            torch.cuda.synchronize()
+
+
+def compare_groups(task: str, num_envs: int, device: str, rounds: int) -> dict[str, float]:
+    """Frames a second of each side."""
+    sides = {
+        f"{device}, one group": Batches(task, num_envs, device, False),
+        "two groups": Batches(task, num_envs, device, True),
+        "auto": Batches(task, num_envs, device, "auto"),
+        "cpu, one group": Batches(task, num_envs, "cpu", False),
+    }
+    times = alternate(sides, round_seconds=0.5, rounds=rounds)
+    for side in sides.values():
+        side.collector.shutdown()
+    return {name: num_envs * Batches.num_steps / one.median for name, one in times.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--device", default="cuda", help="cpu: to see that the program runs")
     parser.add_argument("--tasks", nargs="+", default=["ALE/Pong-v5:256", "HalfCheetah-v5:1024"])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     parsed = parser.parse_args()
+    device, rounds = parsed.device, parsed.rounds
     print(machine_line())
-    if not torch.cuda.is_available():
-        print("torch finds no GPU here")
-        return
-    rows, documents = [], []
+    rows, groups, documents = [], [], []
     for one in parsed.tasks:
         task, number = one.rsplit(":", 1)
         num_envs = int(number)
-        sides = {device: Steps(task, num_envs, device) for device in ("cuda", "cpu")}
-        times = alternate(sides, round_seconds=0.5, rounds=parsed.rounds)
-        num_bytes, reached = uploads(task, num_envs)
-        plain = plain_copy(num_bytes, 50)
-        ratio = times["cuda"].median / times["cpu"].median
+        sides = {"cpu": Steps(task, num_envs, "cpu"), "there": Steps(task, num_envs, device)}
+        times = alternate(sides, round_seconds=0.5, rounds=rounds)
+        bandwidth = {}
+        if device != "cpu":
+            num_bytes, reached = uploads(task, num_envs)
+            bandwidth = {"up": reached / 1e9, "plain copy": plain_copy(num_bytes, 50) / 1e9}
+        seconds = [times["cpu"].median, times["there"].median]
+        rates = compare_groups(task, num_envs, device, rounds)
         rows.append(
             [
-                one,
-                f"{times['cpu'].median * 1e6:.0f}",
-                f"{times['cuda'].median * 1e6:.0f}",
-                f"{ratio:.3f}",
-                f"{reached / 1e9:.1f}",
-                f"{plain / 1e9:.1f}",
+                *(one, *(f"{value * 1e6:.0f}" for value in seconds), f"{seconds[1] / seconds[0]:.3f}"),
+                *(f"{value:.1f}" for value in bandwidth.values()),
             ]
         )
-        documents.append({"task": one, "times": times, "bytes_per_second": reached, "plain": plain})
-    print_table(["", "us a step, cpu", "cuda", "times", "GB/s up", "plain copy"], rows, numbers=5)
+        groups.append([one, *(f"{rate:,.0f}" for rate in rates.values())])
+        documents.append({"task": one, "times": times, "gigabytes_per_second": bandwidth, "frames": rates})
+    print_table(
+        ["", "us a step, cpu", device, "times", *(f"GB/s {name}" for name in bandwidth)], rows, numbers=5
+    )
+    print("\nframes/s of collectors")
+    print_table(["", *rates], groups, numbers=4)
     save(parsed.json, documents)
 
 
