@@ -82,12 +82,13 @@ LONG = 10_000
 
 
 def choose(observation, step_count):
-    return (observation[..., 2] > 0).long() ^ (step_count[..., 0] % 2), observation.sum(-1, True)
+    rows = observation.flatten(1)
+    return (rows[:, 2] > 0).long() ^ (step_count[:, 0] % 2), rows.sum(-1, True)
 
 
-def batches(env_device, policy_device, storing_device, busy=None, **options):
+def batches(env_device, policy_device, storing_device, busy=None, task="CartPole-v1", steps=LONG, **options):
     env = PoolEnv(
-        "CartPole-v1",
+        task,
         32,
         seed=0,
         device=env_device,
@@ -105,7 +106,7 @@ def batches(env_device, policy_device, storing_device, busy=None, **options):
         env,
         TensorDictModule(policy, ["observation", "step_count"], ["action", "score"]),
         frames_per_batch=32 * 100,
-        total_frames=32 * LONG,
+        total_frames=32 * steps,
         policy_device=policy_device,
         storing_device=storing_device,
         trust_policy=True,
@@ -137,6 +138,15 @@ def test_bytes_of_long_collections(env_device, policy_device, storing_device, gr
                 assert torch.allclose(got[key].cpu(), expected[key])
             else:
                 assert torch.equal(got[key].cpu(), expected[key]), key
+
+
+@pytest.mark.parametrize("env_device", ["cpu", "cuda"])
+def test_pictures_in_two_groups(env_device):
+    """Their tensors are too large to share a copy with others."""
+    ours = batches(env_device, "cuda", "cuda", task="ALE/Pong-v5", steps=300, double_buffered=True)
+    theirs = batches("cpu", "cpu", "cpu", task="ALE/Pong-v5", steps=300)
+    for got, expected in zip(ours, theirs, strict=True):
+        assert (got.cpu() == expected).all()
 
 
 def test_nothing_but_the_action_makes_the_host_wait():

@@ -31,3 +31,12 @@ def test_inputs_of_another_layout_are_worked_out_anew(compile):
     for name, later in LATER.items():
         for found, expected in zip(traced(*later(*first)), _function(*later(*first)), strict=True):
             torch.testing.assert_close(found, expected, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_no_toolkit_is_needed_for_a_device(monkeypatch):
+    """C++ that calls a GPU's kernels is compiled with headers that torch's wheels lack."""
+    asked = []
+    monkeypatch.setattr(torch, "compile", lambda traced, **how: asked.append(how["options"]) or traced)
+    for device in ("cpu", "meta"):
+        TracedOnce(lambda one: one * 2, compile=True)(torch.ones(3, device=device))
+    assert [options["cpp_wrapper"] for options in asked] == [True, False]

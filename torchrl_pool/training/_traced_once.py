@@ -43,8 +43,9 @@ class TracedOnce:
         if not self._compile:
             forward: Callable[..., Any] = traced.forward
             return forward
-        # Kernels are called from C++, not from Python: small networks' updates take an eighth less time.
-        options: dict[str, Any] = {"cpp_wrapper": True}
+        # Kernels are called from C++, not from Python: small networks' updates take an eighth less time. For
+        # a GPU that would need the headers of CUDA's toolkit, which torch's wheels do not bring.
+        options: dict[str, Any] = {"cpp_wrapper": all(one.is_cpu for one in inputs)}
         options["guard_filter_fn"] = lambda guards: [False] * len(guards)
         return torch.compile(traced, fullgraph=True, dynamic=False, options=options)
 
