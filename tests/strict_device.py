@@ -164,10 +164,20 @@ class _Module(_DummyBackendModule):
 
 _setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
 STRICT = torch.device(NAME, 0)
+
+
+def _lstm(
+    data: torch.Tensor, states: list[torch.Tensor], *how: Any
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    output, *after = lstm_impl(data, states, *how)
+    hidden, cell = (one.reshape(states[0].shape) for one in after)  # torch 2.11 has a dimension more there
+    return output, hidden, cell
+
+
 _library = torch.library.Library("_", "IMPL")
 _library.fallback(_call, "PrivateUse1")
 _kernels = torch.library.Library("aten", "IMPL")
-_kernels.impl("lstm.input", lstm_impl, "AutogradPrivateUse1")  # torch's own for a device is one kernel
+_kernels.impl("lstm.input", _lstm, "AutogradPrivateUse1")  # torch's own for a device is one kernel
 _kernels.impl("gru.input", gru_impl, "AutogradPrivateUse1")
 for _name in ("default", "start", "start_step"):  # torch's own resizes a tensor
     _kernels.impl(

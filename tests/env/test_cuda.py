@@ -8,6 +8,7 @@ import torch
 from tensordict.nn import TensorDictModule
 
 from torchrl_pool import PoolCollector, PoolEnv, list_tasks
+from torchrl_pool._env import stepper, transfers
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -35,22 +36,6 @@ def test_same_numbers_on_the_gpu(task):
                 assert all(value.device.type == "cuda" for value in got.values(True, True))
                 assert (got.cpu() == expected).all()
         cpu.set_seed(0)
-
-
-def test_copies_from_pinned_memory_are_never_overtaken():
-    """With the GPU kept busy, copies lag behind the steps that follow; each must still carry its own data."""
-    gpu = PoolEnv("CartPole-v1", 1024, seed=0, device="cuda")
-    cpu = PoolEnv("CartPole-v1", 1024, seed=0)
-    actions = [cpu.rand_action()["action"] for _ in range(100)]
-    on_gpu = [action.cuda() for action in actions]
-    root, held = gpu.reset(), []
-    busy = torch.ones(4096, 4096, device="cuda")
-    for action in on_gpu:
-        busy = busy @ busy * 1e-4
-        data, root = gpu.step_and_maybe_reset(root.set("action", action))
-        held.append(data["next", "observation"])
-    expected = [data["next", "observation"] for data, _ in trajectory(cpu, actions)]
-    assert all(got.cpu().equal(want) for got, want in zip(held, expected, strict=True))
 
 
 def test_masks_on_the_gpu():
@@ -120,8 +105,8 @@ def batches(env_device, policy_device, storing_device, busy=None, task="CartPole
 @pytest.mark.parametrize("storing_device", ["cpu", "cuda"])
 @pytest.mark.parametrize("policy_device", ["cpu", "cuda"])
 @pytest.mark.parametrize("env_device", ["cpu", "cuda"])
-def test_bytes_of_long_collections(env_device, policy_device, storing_device, groups):
-    """10^4 steps with streams that are delayed at random, so that a missing wait shows."""
+def test_bytes_of_long_collections(env_device, policy_device, storing_device, groups, monkeypatch):
+    """10^4 steps with policies and copies that are delayed at random, so that a missing wait shows."""
     generator = random.Random(0)
 
     def busy():
@@ -130,6 +115,14 @@ def test_bytes_of_long_collections(env_device, policy_device, storing_device, gr
             with torch.cuda.stream(torch.cuda.Stream()):
                 torch.cuda._sleep(generator.randrange(1_000_000))
 
+    def send_late(uploads, *what):
+        with torch.cuda.stream(uploads._stream):
+            busy()
+        send(uploads, *what)
+
+    send = transfers.Uploads.send
+    monkeypatch.setattr(transfers.Uploads, "send", send_late)
+    monkeypatch.setattr(stepper, "up", lambda *values: busy() or transfers.up(*values))
     ours = batches(env_device, policy_device, storing_device, busy, double_buffered=groups)
     for got, expected in zip(ours, batches("cpu", "cpu", "cpu"), strict=True):
         assert all(value.device.type == storing_device for value in got.values(True, True))
