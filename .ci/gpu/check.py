@@ -46,7 +46,7 @@ VERSIONS = """
 import platform, shutil, subprocess, sys, torch
 from throughput import _versions, machine_line
 from torchrl_pool import PoolEnv, __file__, versions
-print(machine_line(), "Python " + platform.python_version(), _versions(), versions(), __file__, sep="; ")
+print(machine_line(), "Python " + platform.python_version(), _versions(), versions(), __file__, sep="\\n")
 for program, *options in (["gcc", "-dumpfullversion"], ["nvidia-smi"]):
     print(program, "" if shutil.which(program) else "is not there", flush=True)
     shutil.which(program) and subprocess.run([program, *options])
@@ -147,7 +147,7 @@ def test(check: Check) -> None:
 
 def measure(check: Check) -> None:
     sizes, rounds, envs, threads = "ALE/Pong-v5:256 HalfCheetah-v5:1024", 9, "64 1024", "1 2 4 8 16"
-    pong, cheetah, replayed = 65536, 131072, 12000
+    pong, cheetah, replayed = 32768, 131072, 6000
     if "SMALL" in os.environ:
         sizes, rounds, envs, threads = "ALE/Pong-v5:8 HalfCheetah-v5:16", 3, "8", "1 2"
         pong, cheetah, replayed = 8192, 4096, 1500
@@ -155,10 +155,10 @@ def measure(check: Check) -> None:
     check.step("benchmarks/gpu.py", 170, benchmark(command))
     for seconds, command in (
         (60, f"ppo --task ALE/Pong-v5 --preset envpool-pong --total-frames {pong}"),
-        (30, f"impala --task ALE/Pong-v5 --total-frames {pong}"),
+        (40, f"impala --task ALE/Pong-v5 --total-frames {pong}"),
         (25, f"ppo --task HalfCheetah-v5 --total-frames {cheetah}"),
         (30, f"dqn --task ALE/Pong-v5 --total-frames {replayed} --learning-starts 1000"),
-        (25, f"sac --task HalfCheetah-v5 --total-frames {replayed} --learning-starts 1000"),
+        (30, f"sac --task HalfCheetah-v5 --total-frames {replayed} --learning-starts 1000"),
     ):
         for device in dict.fromkeys((DEVICE, "cpu")):
             name = command.replace("--task ", "").partition(" --")[0]
