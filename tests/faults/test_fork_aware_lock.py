@@ -5,6 +5,8 @@ import random
 import signal
 import threading
 
+import pytest
+
 from torchrl_pool._fork_aware_lock import fork_aware_lock
 
 
@@ -21,10 +23,17 @@ def test_whenever_a_signal_raises_the_lock_is_given_back():
                         pass
             except KeyboardInterrupt:
                 raised += 1
-            assert not lock.locked()
+            assert not lock._is_owned()
     finally:
         signal.signal(signal.SIGALRM, before)
     assert raised == 2000
+
+
+def test_who_calls_what_it_has_interrupted_is_refused():
+    lock = fork_aware_lock()
+    with lock, pytest.raises(RuntimeError, match="what it has interrupted"), lock:
+        pass
+    assert not lock._is_owned()
 
 
 def test_a_forked_child_has_it_unlocked():
@@ -41,6 +50,6 @@ def test_a_forked_child_has_it_unlocked():
     if (child := os.fork()) == 0:
         os._exit(0 if lock.acquire(timeout=10) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert lock.locked()
+    assert not lock.acquire(blocking=False)
     done.set()
     thread.join()

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import signal
 import sys
 import threading
@@ -377,6 +378,26 @@ def test_an_interrupt_while_a_worker_is_replaced():
         for file in files:
             os.close(file)
     assert at > 15
+    pool.close()
+
+
+@pytest.mark.slow
+def test_interrupts_while_all_workers_are_asked():
+    """Whenever they come, the next question is answered."""
+    pool, rng = PoolEnv(Steps, 2, num_workers=2), random.Random(0)
+    pool.reset()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for _ in range(1000):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 1e-3))
+                while True:
+                    pool.get_attr("steps")
+            except KeyboardInterrupt:
+                pass
+            assert pool.get_attr("resets") == [1, 1]
+    finally:
+        signal.signal(signal.SIGALRM, before)
     pool.close()
 
 

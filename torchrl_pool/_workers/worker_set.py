@@ -366,9 +366,8 @@ class WorkerSet:
         shares = self.shares_of(envs)
         results: list[Any] = [None] * len(envs)
         failures: list[RequestFailure] = []
-        with contextlib.ExitStack() as locks:
-            for index in sorted(shares):
-                locks.enter_context(self._locks[index])
+
+        def ask() -> None:
             for index, share in shares.items():
                 if not self._is_local(index):
                     self._send(index, name, ([envs[i] for i in share], *arguments(share)))
@@ -383,9 +382,18 @@ class WorkerSet:
                     continue
                 for i, value in zip(share, values or [None] * len(share), strict=True):
                     results[i] = value
+
+        self._locked(sorted(shares), ask)
         if failures:
             raise min(failures, key=lambda failure: failure.env)
         return results
+
+    def _locked(self, indices: Sequence[int], call: Callable[[], None]) -> None:
+        """With the locks of these workers, in blocks inside of each other, which no signal cuts in two."""
+        if not indices:
+            return call()
+        with self._locks[indices[0]]:
+            self._locked(indices[1:], call)
 
     def _is_local(self, index: int) -> bool:
         return index == self._num_processes

@@ -9,6 +9,8 @@ from typing import ClassVar
 
 from torchrl.envs.utils import ExplorationType, exploration_type, set_exploration_type
 
+from torchrl_pool._fork_aware_lock import fork_aware_lock
+
 _here = threading.local()
 
 
@@ -16,7 +18,7 @@ class _Setting:
     """The process's type, set by one thread, which may set it back sooner or later than others theirs."""
 
     _all: ClassVar[list[_Setting]] = []  # that hold, in the order in which they began
-    _lock = threading.Lock()
+    _lock = fork_aware_lock()
 
     def __init__(self, kind: ExplorationType | None) -> None:
         with self._lock:
