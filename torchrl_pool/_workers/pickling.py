@@ -108,6 +108,9 @@ def load(data: bytes, fds: Sequence[int]) -> Any:
 
 
 class _Main(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:  # unpickling words it so itself until Python 3.14
+        raise AttributeError(f"Can't get attribute {name!r} on {self!r}")
+
     def __repr__(self) -> str:
         return (
             "<module '__main__' of a worker process, which holds what the factories refer to; "
