@@ -66,7 +66,8 @@ def memory():
 
 def processes():
     if os.getuid() == 0:
-        os.setresuid(54321, 54321, 54321)  # whom nobody else is, for root has no limit
+        user = 100_000 + os.getpid()  # whom nobody else is, for root has no limit
+        os.setresuid(user, user, user)
     if sys.argv[1] == "workers" and not os.access(os.path.realpath(sys.executable), os.X_OK):
         return  # nobody but root can start Python
     for more in (0, 1, 2, 3, 4, 6, 8, 200):

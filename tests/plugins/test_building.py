@@ -1,5 +1,6 @@
 """From a C++ file to a task: the compiler's call, its cache, and the plugins of installed packages."""
 
+import os
 import shutil
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +33,9 @@ def compilations(tmp_path, monkeypatch):
     log = tmp_path / "calls"
     log.touch()
     wrapper = tmp_path / "c++ with a space"
-    wrapper.write_text(f'#!/bin/sh\ncase "$*" in *" -o "*) echo "$*" >>"{log}";; esac\nexec c++ "$@"\n')
+    compiler = os.environ.get("CXX", "c++")
+    logged = f'case "$*" in *" -o "*) echo "$*" >>"{log}";; esac'
+    wrapper.write_text(f'#!/bin/sh\n{logged}\nexec {compiler} "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setenv("CXX", f"'{wrapper}'")
     return lambda: log.read_text().splitlines()
