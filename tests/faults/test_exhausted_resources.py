@@ -24,7 +24,7 @@ def entries(folder):
 
 def children():
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        return len(file.read().split())
+        return [int(pid) for pid in file.read().split()]
 
 
 def size():
@@ -54,6 +54,27 @@ class Limited:
         resource.setrlimit(self.kind, self.before)
 
 
+class Processes:
+    "All of a user's count, and those that fork workers are limited with this one."
+
+    def __init__(self, more):
+        self.more = more
+
+    def __enter__(self):
+        self.limit = max(threads_of_user() + self.more, 0)
+        self.before = resource.getrlimit(resource.RLIMIT_NPROC)
+        self.pids = [os.getpid(), *children()]
+        self.set((self.limit, self.before[1]))
+
+    def __exit__(self, *error):
+        self.set(self.before)
+
+    def set(self, limits):
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_NPROC, limits)
+
+
 def descriptors():
     for more in [*range(12), 16, 24, 200]:
         yield Limited(resource.RLIMIT_NOFILE, entries("fd") - 1, more)
@@ -70,8 +91,8 @@ def processes():
         os.setresuid(user, user, user)
     if sys.argv[1] == "workers" and not os.access(os.path.realpath(sys.executable), os.X_OK):
         return  # nobody but root can start Python
-    for more in (0, 1, 2, 3, 4, 6, 8, 200):
-        yield Limited(resource.RLIMIT_NPROC, threads_of_user(), more)
+    for more in (-100, 0, 1, 2, 3, 4, 6, 8, 200):
+        yield Processes(more)
 
 
 def file_size():
@@ -175,7 +196,7 @@ for limited in globals()[sys.argv[2]]():
     if not outcomes and sys.argv[1] != "shared":
         use()  # what is made once and kept
     faulthandler.dump_traceback_later(60, exit=True)
-    files, processes_before = entries("fd"), children()
+    files, started = entries("fd"), len(children())
     outcome = ""
     try:
         with limited:
@@ -185,7 +206,7 @@ for limited in globals()[sys.argv[2]]():
     end = time.monotonic() + 20
     if sys.argv[1] == "shared":  # where torch leaves a descriptor behind
         files += 1
-    while max(left := (entries("task") - threads, entries("fd") - files, children() - processes_before)) > 0:
+    while max(left := (entries("task") - threads, entries("fd") - files, len(children()) - started)) > 0:
         assert time.monotonic() < end, (limited.limit, outcome, left)
         time.sleep(0.01)
     if sys.argv[1] != "shared":
