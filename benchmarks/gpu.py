@@ -14,13 +14,11 @@ from statistics import median
 from typing import Any
 
 import torch
-from tensordict.nn import TensorDictModule
 from throughput import alternate, machine_line, save
-from torch import nn
 
 from torchrl_pool import PoolCollector, PoolEnv
 from torchrl_pool._tables import print_table
-from torchrl_pool.examples.networks import mlp, nature_cnn
+from torchrl_pool.examples.networks import actor_and_critic
 
 
 class Steps:
@@ -78,25 +76,8 @@ def uploads(task: str, num_envs: int) -> tuple[int, float]:
     return num_bytes, num_bytes / (median(ups[:32]) * 1e-6)
 
 
-class Best(nn.Module):
-    """Without a draw: the best of a game's actions, or a vector of them.
-
-    Args:
-        network: scores of the actions, or the vector.
-        chooses: whether they are scores.
-    """
-
-    def __init__(self, network: nn.Module, chooses: bool) -> None:
-        super().__init__()
-        self.network, self.chooses = network, chooses
-
-    def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.network(observation)
-        return out.argmax(-1) if self.chooses else out.tanh()
-
-
 class Batches:
-    """Batches of a network's steps.
+    """Batches of steps that a network chooses.
 
     Args:
         task: the envs' task.
@@ -108,17 +89,15 @@ class Batches:
     num_steps = 16
 
     def __init__(self, task: str, num_envs: int, device: str, groups: bool | str) -> None:
-        is_game = task.startswith("ALE/")
-        options: dict[str, Any] = {} if is_game else {"obs_dtype": torch.float32}
-        env = PoolEnv(task, num_envs, seed=0, device=device, categorical_action_encoding=True, **options)
-        size = env.observation_spec["observation"].shape
-        if is_game:
-            network = nn.Sequential(nature_cnn(size[1]), nn.Linear(512, env.action_spec.space.n))
-        else:
-            network = mlp([size[-1], 256, 256, env.action_spec.shape[-1]], nn.Tanh, 1.0)
-        policy = TensorDictModule(Best(network, is_game).to(device), ["observation"], ["action"])
+        floats: dict[str, Any] = {} if task.startswith("ALE/") else {"obs_dtype": torch.float32}
+        env = PoolEnv(task, num_envs, seed=0, device=device, categorical_action_encoding=True, **floats)
+        actor, _ = actor_and_critic(env, "256,256", "normal")
         self.collector = PoolCollector(
-            env, policy, frames_per_batch=num_envs * self.num_steps, total_frames=-1, double_buffered=groups
+            env,
+            actor.to(device),
+            frames_per_batch=num_envs * self.num_steps,
+            total_frames=-1,
+            double_buffered=groups,
         )
         self._batches, self._on_gpu = iter(self.collector), device != "cpu"
         self(8)  # "auto" has decided then
