@@ -64,7 +64,6 @@ class Chain:
         self.root_keys = [key for key, value in final.items() if value.at_resets]
         # Tensordicts of the pool of whose entries none is left, the innermost first.
         self.emptied = sorted(_groups_of(pool_values) - _groups_of(final), key=len, reverse=True)
-        self.root_positions = [index_of(final[key]) for key in self.root_keys]
         self.rows = {key: (value.shape, value.dtype) for key, value in final.items()}
         # Of these, a reset of some envs shows the others' latest values to whoever comes behind the chain ...
         self.shown_keys = [key for key in self.root_keys if final[key].shows_others]
@@ -79,9 +78,6 @@ class Chain:
             for key, value in final.items()
             if value.pool_column is not None
         }
-        # What a later call for some envs looks at, of the others' latest root.
-        seen = [*self.learned_keys, *self.as_written.values()]
-        self.remembered_keys = [key for key in self.root_keys if key in seen and key not in builder.flags]
         self.carried = builder.carried
         self.inverse = builder.inverse
         self._places = [one for one in builder.watched if isinstance(one[0], TensorAddress)]

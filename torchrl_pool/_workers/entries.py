@@ -15,7 +15,6 @@ DTYPES = frozenset(
     {"bool", "float16", "float32", "float64"}
     | {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 )
-ROLES = ("action", "state", "observation", "reward", "done", "info")
 
 
 @dataclass(frozen=True)
