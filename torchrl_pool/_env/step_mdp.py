@@ -102,6 +102,6 @@ def _cleared(value: Any, done: torch.Tensor) -> Any:
     erased = _eraser.erased(value, done)
     if erased is not None:
         return erased
-    bits = value.view(_SIGNED.get(value.dtype, value.dtype))
-    kept = torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), bits.new_zeros(()), bits)
-    return kept.view(value.dtype)
+    if value.dtype in _SIGNED:  # only then, for a view of another type has no gradient
+        return _cleared(value.view(_SIGNED[value.dtype]), done).view(value.dtype)
+    return torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), value.new_zeros(()), value)
