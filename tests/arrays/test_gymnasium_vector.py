@@ -444,6 +444,27 @@ def test_one_call_tells_of_steps_and_of_resets_that_fail(num_workers, make):
     assert envs.step([1, 1, 1, 1])[0].tolist() == [1, 1, 1, 3]
 
 
+def test_a_step_says_how_envs_were_lost_while_another_one_begins(make):
+    envs = make(Counter, 4, num_workers=2)
+    envs.set_attr("limit", [1, 9, 9, 9])
+    envs.reset()
+    envs.step([1, 1, 1, 1])
+    worker = envs._pool.env._source.workers._workers[1]
+    worker.kill()
+    assert worker.wait(20)
+    with pytest.raises(
+        EnvFailure, match=r"env 2 .* failed in step 2: .*its worker process was killed by signal 9"
+    ) as caught:
+        envs.step([4, 1, 1, 1])
+    assert caught.value.env_index == [2, 3]
+    assert envs.reset(options={"reset_mask": np.array([False, False, True, True])})[0].tolist() == [
+        0,
+        2,
+        0,
+        0,
+    ]
+
+
 # ---- under Gymnasium's wrappers
 
 

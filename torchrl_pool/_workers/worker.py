@@ -115,12 +115,14 @@ class Attachment:
         first_env: of each worker, and the number of envs.
         entries: of the pool's envs, and where lost ones are replaced a flag for these, which is the last.
         replaces_lost: whether envs are made anew in the place of those that were lost with another process.
+        lost: how the process before this one ended, in words that follow "its worker process".
     """
 
     worker: int
     first_env: tuple[int, ...]
     entries: tuple[Entry, ...]
     replaces_lost: bool
+    lost: str = ""
 
 
 class RequestFailure(RuntimeError):
@@ -313,7 +315,8 @@ class Worker:
         """A step where envs were lost with the process that they were in."""
         is_lost = env in self._unset or env not in self._adapters
         if is_lost and not self._attachment.replaces_lost:
-            raise RuntimeError("it was lost with its worker process: reset it before the next step")
+            lost = self._attachment.lost
+            raise RuntimeError(f"its worker process {lost}: reset it before the next step")
         adapter = self._made(env)
         if not is_lost:
             may_reset = self._port.stepped(env, adapter.step(actions, self._port.is_last(env)), may_reset)

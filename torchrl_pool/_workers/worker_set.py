@@ -261,17 +261,12 @@ class WorkerSet:
             self._local.attach(self._attachment(self._num_processes), self._arena)
             self.processes.append(-1)
 
-    def _attach(self, index: int) -> None:
-        self._send(index, "attach", (self._attachment(index),))
+    def _attach(self, index: int, lost: str = "") -> None:
+        self._send(index, "attach", (self._attachment(index, lost),))
         self._result(index, -1)
 
-    def _attachment(self, index: int) -> Attachment:
-        return Attachment(
-            index,
-            tuple(self.first_env),
-            tuple(self.entries),
-            self.respawns,
-        )
+    def _attachment(self, index: int, lost: str = "") -> Attachment:
+        return Attachment(index, tuple(self.first_env), tuple(self.entries), self.respawns, lost)
 
     # ---- what the executor asks for --------------------------------------------------------------------
 
@@ -294,7 +289,7 @@ class WorkerSet:
             worker = self._launch(index)
             try:
                 self._workers[index] = worker
-                self._attach(index)
+                self._attach(index, old.how_it_ended())
                 # The executor goes on with the descriptor that it has. Whatever interrupts this, it is never
                 # left with one that is closed, or that has become another file's.
                 os.dup2(worker.pidfd, self.processes[index], inheritable=False)
