@@ -133,9 +133,10 @@ struct Job {
   // Calls `act(op, envs)` for each stretch of the job's envs with the same operation.
   template <class Act>
   void ForEachOp(Act&& act) const {
+    if (begins.empty()) return act(op, envs);
     for (std::size_t begin = 0; begin < envs.size();) {
       const Op first = OpOf(envs[begin]);
-      std::size_t end = begins.empty() ? envs.size() : begin + 1;
+      std::size_t end = begin + 1;
       while (end < envs.size() && OpOf(envs[end]) == first) ++end;
       act(first, envs.subspan(begin, end - begin));
       begin = end;

@@ -130,13 +130,16 @@ class Client {
     CheckStepped(op, chosen, mask, terminates, truncates, resets);
   }
 
-  void CheckedStepOrBegin(const std::vector<std::int64_t>& chosen, const Mask& begins) {
+  void CheckedStepOrBegin(const std::vector<std::int64_t>& chosen, const Mask& begins,
+                          std::int64_t terminates = 0) {
     Clear();
     StepOrBegin(chosen, begins);
     for (std::uint32_t env = 0; env < size(); ++env) {
       const bool is_step = begins[env] == 0;
-      is_step ? models[env].Step(chosen[env]) : models[env].Reset();
-      CheckRow(*out, env, is_step, false, false);
+      Counter& model = models[env];
+      is_step ? model.Step(chosen[env]) : model.Reset();
+      const bool truncated = max_episode_steps_ > 0 && model.steps >= max_episode_steps_;
+      CheckRow(*out, env, is_step, is_step && model.steps == terminates, truncated);
     }
     CHECK(out->PaddingIsUntouched());
   }

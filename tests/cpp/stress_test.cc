@@ -89,7 +89,7 @@ class Storm : test::Dice {
     test::checks_left.store(OneIn(6) ? static_cast<int>(Draw(3)) : -1);
     const auto memory = client_.out;
     try {
-      switch (Draw(8)) {
+      switch (Draw(9)) {
         case 0:
           Reset();
           break;
@@ -102,6 +102,9 @@ class Storm : test::Dice {
         case 3:
         case 4:
           Step(Op::kStep);
+          break;
+        case 5:
+          StepOrBegin();
           break;
         default:
           Step(Op::kStepAndReset);
@@ -209,6 +212,23 @@ class Storm : test::Dice {
       model.Reset();
       client_.CheckRow(*client_.root, env, false, false, false);
     }
+  }
+
+  // Those that have failed begin, and some others.
+  void StepOrBegin() {
+    for (const State state : states_) {
+      if (state == State::kUnset || state == State::kInterrupted) return Reset();  // the models know no more
+    }
+    DrawActions();
+    Mask begins(n_);
+    mask_.assign(n_, 1);
+    for (std::uint32_t env = 0; env < n_; ++env) {
+      begins[env] = states_[env] == State::kFailed || OneIn(3);
+      if (actions_[env] == kFailingAction) actions_[env] = 0;
+      if (begins[env]) actions_[env] = -1;  // which no env takes
+    }
+    client_.CheckedStepOrBegin(actions_, begins, kEpisodeLength);
+    SetState(State::kReady);
   }
 
   void SaveAndLoad() {
