@@ -30,7 +30,7 @@ def test_rewards_in_torch_are_the_pools(task, options):
     env = PoolEnv(task, 4, device="cpu", seed=0, **options)
     reward = goal_reward(task, **options)
     root, seen = env.reset(options=cells), set()
-    for _ in range(12):
+    for _ in range(60):
         after = env.step(root.update(env.rand_action()))["next"]
         expected = reward(after["achieved_goal"], after["desired_goal"])
         assert expected.dtype is torch.float32
