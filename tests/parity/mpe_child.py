@@ -166,24 +166,36 @@ class Silence:
 
 
 def different_pictures(task, options, steps=60):
-    """Which of the pictures of some episodes differ in how many pixels, and how many pictures there were."""
+    """Which pictures of episodes and their ends differ in how many pixels, and how many pictures there were.
+
+    The window is black before each: where nothing is drawn, PettingZoo leaves what it showed before.
+    """
     pool, twin = make_pool(task, 1, options), make_twin(task, options, render_mode="rgb_array")
     pygame.font.SysFont = lambda *arguments: Silence()
     twin.unwrapped.game_font = Silence()
-    root, twins_root, found, shown = pool.reset(seed=0), twin.reset(seed=0), [], []
+    found, shown = [], set()
+
+    def compare(what):
+        if window := pygame.display.get_surface():
+            window.fill((0, 0, 0))
+        expected, pixels = torch.from_numpy(twin.render()), pool.render()[0]
+        shown.add(expected.numpy().tobytes())
+        found.extend([] if pixels.shape == expected.shape else [f"shape {tuple(pixels.shape)}"])
+        differing = (pixels != expected).any(-1)
+        found.extend([f"{what}: {int(differing.sum())} pixels"] if differing.any() else [])
+
+    root, twins_root = pool.reset(seed=0), twin.reset(seed=0)
     for t in range(steps):
-        shown.append(torch.from_numpy(twin.render()))
-        pixels = pool.render()[0]
-        found += [] if pixels.shape == shown[-1].shape else [f"shape {tuple(pixels.shape)}"]
-        differing = (pixels != shown[-1]).any(-1)
-        found += [f"picture {t}: {int(differing.sum())} pixels"] if differing.any() else []
-        root = pool.rand_action(root)
+        compare(f"before step {t}")
+        root = pool.step(pool.rand_action(root))
         step = twin.step(twins_root.update(root.select(*pool.action_keys)[0].clone()))["next"]
-        root = pool.step_and_maybe_reset(root)[1]
+        if step["done"]:
+            compare(f"end in step {t}")
+        root = pool.maybe_reset(pool.step_mdp(root))
         twins_root = twin.reset() if step["done"] else twin.step_mdp(twins_root)
         twins_root = twins_root.exclude(*pool.action_keys, *pool.reward_keys)
     pool.close()
-    return found[:5], len({picture.numpy().tobytes() for picture in shown})
+    return found[:5], len(shown)
 
 
 serve(globals())

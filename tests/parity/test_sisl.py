@@ -4,6 +4,7 @@ import inspect
 import struct
 
 import pytest
+import torch
 from child import Child
 from long_form import LONG
 from torchrl.envs.utils import check_env_specs
@@ -188,6 +189,40 @@ def test_multiwalker_equals_pettingzoo(options, child_with_box2d):
     assert counts["terminated"] >= 3
     assert counts["truncated"] == 0
     assert counts["some are done"] > 0 or options.get("terminate_on_fall", True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"shared_reward": False, **ONE_BY_ONE},
+        {"n_walkers": 5, "remove_on_fall": False, **ONE_BY_ONE},
+        {"n_walkers": 9, "terrain_length": 80, **ONE_BY_ONE},
+        {"n_walkers": 1, "terrain_length": 20, "max_cycles": 35},
+        {"n_walkers": 2, "terrain_length": 1, "group_map": "one_group_per_agent"},
+    ],
+)
+def test_pictures_of_walkers_equal_pettingzoos(options, child_with_box2d):
+    """From the second on, walkers are taken away, until the world begins within the window."""
+    steps = 500 if LONG else 110
+    different, num_pictures = child_with_box2d.ask(
+        "different_pictures", task=MULTIWALKER, options=options, steps=steps
+    )
+    assert not different
+    assert num_pictures > (4 if options.get("terrain_length") == 1 else steps / 2)
+
+
+def test_a_picture_of_walkers_is_the_states():
+    """Also of one that is restored, in which somebody has been taken away."""
+    pool, other = (PoolEnv(MULTIWALKER, 4, seed=seed, **ONE_BY_ONE) for seed in (0, 1))
+    torch.manual_seed(0)
+    root = pool.reset()
+    for _ in range(70):
+        root = pool.step(pool.rand_action(root))["next"]
+    assert not root["walker", "mask"].all()
+    other.reset()
+    other.set_state(pool.get_state())
+    assert other.render().equal(pool.render())
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 // BipedalWalker: walk to the far end on two legs, over slightly uneven ground or over stumps, stairs and
 // pits. Oleg Klimov's; reference: gymnasium/envs/box2d/bipedal_walker.py. What is double here is a Python
 // float there.
-#include "bipedal_walker.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -11,6 +9,9 @@
 #include "episode.h"
 #include "physics.h"
 #include "terrain.h"
+#include "torchrl_pool/env.h"
+#include "walk_picture.h"
+#include "walker.h"
 
 namespace torchrl_pool::box2d {
 
@@ -34,8 +35,8 @@ class BipedalWalker : private b2ContactListener {
     std::vector<double> high = {turn, 5, 5, 5, turn, 5, turn, 5, 5, turn, 5, turn, 5, 5}, low = high;
     for (double& bound : low) bound = -bound;
     low[8] = low[13] = -0.0;
-    high.insert(high.end(), LidarRay::kRays, 1);
-    low.insert(low.end(), LidarRay::kRays, -1);
+    high.insert(high.end(), Walker::kRays, 1);
+    low.insert(low.end(), Walker::kRays, -1);
     return {
         Observation(
             "observation", Box<float>({24}, low, high),
@@ -66,8 +67,11 @@ class BipedalWalker : private b2ContactListener {
     return Advance(action, row.Out<float>());
   }
 
-  static ImageSize RenderSize(const Options&) { return kWalkPicture; }
-  void Render(std::uint8_t* rgb) const { DrawWalk(rgb, scene_, *world_); }
+  static ImageSize RenderSize(const Options&) { return WalkPicture::kSize; }
+  void Render(std::uint8_t* rgb) const {
+    const double scroll = walker_.hull->GetPosition().x - Walk::kViewWidth / Walk::kScale / 5;
+    WalkPicture{.walk = walk_, .walkers = {&walker_}, .number = pictures_, .scroll = scroll}.Draw(rgb);
+  }
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
@@ -78,6 +82,7 @@ class BipedalWalker : private b2ContactListener {
 
  private:
   using Command = TorqueOfJoints;
+  static constexpr int kLength = 200;  // of the terrain, in steps
 
   void Replay() {
     const Rng rng = rng_;
@@ -96,16 +101,16 @@ class BipedalWalker : private b2ContactListener {
   void Clear() {
     if (!world_ || !is_whole_) {
       world_.emplace(Vector(0, -10));
-    } else if (scene_.walker.hull) {
+    } else if (walker_.hull) {
       world_->SetContactListener(nullptr);
-      for (auto edge = scene_.edges.rbegin(); edge != scene_.edges.rend(); ++edge) world_->DestroyBody(*edge);
-      for (auto body = scene_.obstacles.rbegin(); body != scene_.obstacles.rend(); ++body) {
+      for (auto edge = walk_.edges.rbegin(); edge != walk_.edges.rend(); ++edge) world_->DestroyBody(*edge);
+      for (auto body = walk_.obstacles.rbegin(); body != walk_.obstacles.rend(); ++body) {
         world_->DestroyBody(*body);
       }
-      scene_.walker.End(&*world_);
+      walker_.End(&*world_);
     }
-    scene_.walker = {};
-    scene_.obstacles.clear();
+    walker_ = {};
+    walk_.obstacles.clear();
     is_whole_ = true;
   }
 
@@ -114,29 +119,29 @@ class BipedalWalker : private b2ContactListener {
     world_->SetContactListener(this);
     is_over_ = false;
     shaping_.reset();
-    scene_.pictures = 0;
-    GenerateTerrain(&*world_, &rng_, options_.hardcore, &scene_);
-    GenerateClouds(&rng_, &scene_);
+    pictures_ = 0;
+    GenerateTerrain(&*world_, &rng_, options_.hardcore, &walk_);
+    GenerateClouds(&rng_, &walk_);
     b2Filter filter;
     filter.categoryBits = 0x20;
     filter.maskBits = 1;  // it touches the ground alone
-    scene_.walker.Begin(&*world_, Walker::kFirstX, rng_.Uniform(-5, 5), filter);
+    walker_.Begin(&*world_, Walker::kFirstX, rng_.Uniform(-5, 5), filter);
     Advance({}, observation);
   }
 
   Outcome Advance(const Command& action, float* observation) {
     is_whole_ = false;
-    scene_.walker.Act(action);
+    walker_.Act(action);
     box2d::Advance(&*world_);
-    ++scene_.pictures;
+    ++pictures_;
     const Outcome outcome = Judge(action, observation);
     is_whole_ = true;
     return outcome;
   }
 
   Outcome Judge(const Command& action, float* observation) {
-    scene_.walker.Observe(*world_, observation);
-    const b2Body& hull = *scene_.walker.hull;
+    walker_.Observe(*world_, observation);
+    const b2Body& hull = *walker_.hull;
     const double x = hull.GetPosition().x, angle = hull.GetAngle();
     const double shaping = 130 * x / Walk::kScale - 5.0 * std::abs(angle);
     // By NumPy's rules (NEP 50) a Python float less a float32 is a float32: so is what is left of this.
@@ -145,21 +150,23 @@ class BipedalWalker : private b2ContactListener {
     for (const float torque : action) reward -= F(0.00035 * Walker::kTorque) * Walker::Strength(torque);
     const bool has_fallen = is_over_ || x < 0;
     return {.reward = has_fallen ? -100.0 : reward,
-            .terminated = has_fallen || x > (BipedalScene::kLength - 10) * Walk::kStep};
+            .terminated = has_fallen || x > (kLength - 10) * Walk::kStep};
   }
 
   void BeginContact(b2Contact* contact) override {
-    is_over_ = is_over_ || Touches(contact, scene_.walker.hull);
-    scene_.walker.SetContact(contact, true);
+    is_over_ = is_over_ || Touches(contact, walker_.hull);
+    walker_.SetContact(contact, true);
   }
-  void EndContact(b2Contact* contact) override { scene_.walker.SetContact(contact, false); }
+  void EndContact(b2Contact* contact) override { walker_.SetContact(contact, false); }
 
   const Options& options_;
   Rng rng_;
   Episode<Command> episode_;
   std::optional<b2World> world_;
   bool is_whole_ = true;  // no step was interrupted by an exception
-  BipedalScene scene_;
+  Walk walk_{kLength};
+  Walker walker_;
+  std::int64_t pictures_ = 0;  // since the reset, if every state is shown once
   bool is_over_ = false;
   std::optional<double> shaping_;
 };

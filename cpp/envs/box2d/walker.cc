@@ -4,17 +4,29 @@
 
 namespace torchrl_pool::box2d {
 
-LidarRay::LidarRay(const b2World& world, const b2Vec2& from, int number) {
-  const double x = from.x, y = from.y, angle = 1.5 * number / 10.0;
-  end = {x + std::sin(angle) * kRange, y - std::cos(angle) * kRange};
-  world.RayCast(this, from, Vector(end.first, end.second));
-}
-float32 LidarRay::ReportFixture(b2Fixture* fixture, const b2Vec2& point, const b2Vec2&, float32 where) {
-  if ((fixture->GetFilterData().categoryBits & 1) == 0) return -1;  // BipedalWalker's own, or a package
-  fraction = where;
-  end = {point.x, point.y};
-  return where;
-}
+namespace {
+
+// The ray of the lidar with this number: where it ends, as a fraction and, if it hits something, as a point.
+struct LidarRay : b2RayCastCallback {
+  static constexpr double kRange = 160 / Walk::kScale;
+
+  LidarRay(const b2World& world, const b2Vec2& from, int number) {
+    const double x = from.x, y = from.y, angle = 1.5 * number / 10.0;
+    end = {x + std::sin(angle) * kRange, y - std::cos(angle) * kRange};
+    world.RayCast(this, from, Vector(end.first, end.second));
+  }
+  float32 ReportFixture(b2Fixture* fixture, const b2Vec2& point, const b2Vec2&, float32 where) override {
+    if ((fixture->GetFilterData().categoryBits & 1) == 0) return -1;  // BipedalWalker's own, or a package
+    fraction = where;
+    end = {point.x, point.y};
+    return where;
+  }
+
+  double fraction = 1;
+  Walk::Place end;
+};
+
+}  // namespace
 
 void Walker::Begin(b2World* world, double x, double push, const b2Filter& filter) {
   constexpr double kLegDown = -8 / Walk::kScale, kLegWidth = 8 / Walk::kScale;
@@ -72,7 +84,7 @@ void Walker::Act(const TorqueOfJoints& torques) const {
   }
 }
 
-float* Walker::Observe(const b2World& world, float* out) const {
+float* Walker::Observe(const b2World& world, float* out) {
   const b2Vec2 position = hull->GetPosition(), velocity = hull->GetLinearVelocity();
   *out++ = hull->GetAngle();
   *out++ = F(2.0 * hull->GetAngularVelocity() / 50);
@@ -86,7 +98,12 @@ float* Walker::Observe(const b2World& world, float* out) const {
     *out++ = F(static_cast<double>(knee->GetJointSpeed()) / kKneeSpeed);
     *out++ = contact[leg] ? 1.0f : 0.0f;
   }
-  for (int ray = 0; ray < LidarRay::kRays; ++ray) *out++ = F(LidarRay(world, position, ray).fraction);
+  eye = position;
+  for (int i = 0; i < kRays; ++i) {
+    const LidarRay ray(world, eye, i);
+    ray_ends[i] = ray.end;
+    *out++ = F(ray.fraction);
+  }
   return out;
 }
 

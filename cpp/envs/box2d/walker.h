@@ -12,25 +12,12 @@
 
 namespace torchrl_pool::box2d {
 
-// The ray of the lidar with this number, from `from` to `to`; where it ends, as a fraction and, if it hits
-// something, as a point.
-struct LidarRay : b2RayCastCallback {
-  static constexpr int kRays = 10;
-  static constexpr double kRange = 160 / Walk::kScale;
-
-  LidarRay(const b2World& world, const b2Vec2& from, int number);
-  float32 ReportFixture(b2Fixture* fixture, const b2Vec2& point, const b2Vec2&, float32 where) override;
-
-  double fraction = 1;
-  Walk::Place end;
-};
-
 using TorqueOfJoints = std::array<float, 4>;
 
 struct Walker {
   static constexpr int kHipSpeed = 4, kKneeSpeed = 6, kTorque = 80;
   static constexpr double kLegHeight = 34 / Walk::kScale, kFirstX = Walk::kStep * 20 / 2;
-  static constexpr int kNumbers = 14 + LidarRay::kRays;  // what it observes
+  static constexpr int kRays = 10, kNumbers = 14 + kRays;  // what it observes
 
   // Adds its bodies, standing at x, one of which is pushed to the side.
   void Begin(b2World* world, double x, double push, const b2Filter& filter);
@@ -40,7 +27,7 @@ struct Walker {
   static float Strength(float torque) { return std::min(std::abs(torque), 1.0f); }
   void Act(const TorqueOfJoints& torques) const;
   // Returns where what it has written ends.
-  float* Observe(const b2World& world, float* out) const;
+  float* Observe(const b2World& world, float* out);
   // Says of the legs that are part of a contact whether they touch.
   void SetContact(b2Contact* contact, bool value);
 
@@ -48,6 +35,9 @@ struct Walker {
   std::array<b2Body*, 4> legs{};  // upper and lower, of the one and of the other
   std::array<b2RevoluteJoint*, 4> joints{};
   std::array<bool, 2> contact{};  // of the lower legs
+  // Of the lidar, when it observed last.
+  b2Vec2 eye{0, 0};
+  std::array<Walk::Place, kRays> ray_ends{};
 };
 
 }  // namespace torchrl_pool::box2d

@@ -15,6 +15,7 @@
 #include "physics.h"
 #include "terrain.h"
 #include "torchrl_pool/env.h"
+#include "walk_picture.h"
 #include "walker.h"
 
 namespace torchrl_pool::sisl {
@@ -25,6 +26,7 @@ using box2d::TorqueOfJoints;
 using box2d::Vector;
 using box2d::Walk;
 using box2d::Walker;
+using box2d::WalkPicture;
 
 class Multiwalker : private b2ContactListener {
  public:
@@ -111,6 +113,28 @@ class Multiwalker : private b2ContactListener {
     return Write(row);
   }
 
+  static ImageSize RenderSize(const Options&) { return WalkPicture::kSize; }
+
+  void Render(std::uint8_t* rgb) const {
+    const auto count = static_cast<double>(walkers_.size());
+    std::vector<const Walker*> shown;
+    std::vector<double> places;
+    for (const Agent& walker : walkers_) {
+      shown.push_back(&walker);
+      places.push_back(walker.x);
+    }
+    const double middle = Sum(places.data(), places.size()) / count;
+    WalkPicture{.walk = walk_,
+                .walkers = shown,
+                .number = steps_ + 1,
+                .scroll = middle - Walk::kViewWidth / Walk::kScale / 5 - (count - 1) * 10 * Walk::kStep,
+                .scale = Walk::kScale / PackageScale() / 0.75,
+                .offset = 200,
+                .reach = Walk::kViewWidth / Walk::kScale * PackageScale(),
+                .package = package_}
+        .Draw(rgb);
+  }
+
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_);
@@ -137,6 +161,7 @@ class Multiwalker : private b2ContactListener {
     bool is_done = false;
     bool has_left = false;  // it was done before this step
     double shaping = 0;
+    double x = 0;  // where its hull was after this step, if it had one
     std::array<float, kSeen> seen{};
   };
 
@@ -210,6 +235,7 @@ class Multiwalker : private b2ContactListener {
     rewards_.assign(walkers_.size(), 0.0);
     for (std::size_t i = 0; i < walkers_.size(); ++i) {
       Agent& walker = walkers_[i];
+      walker.x = walker.hull ? walker.hull->GetPosition().x : 0;
       if (!walker.hull) {
         walker.seen = {};
         continue;
