@@ -53,6 +53,12 @@ class Stepped {
     Run(job);
   }
 
+  void Draw() {
+    const auto [height, width] = pool_->RenderSize(0);
+    std::vector<std::uint8_t> picture(static_cast<std::size_t>(3 * height * width));
+    test::Render(*pool_, 0, picture.data());
+  }
+
  private:
   void Run(Job& job) {
     out_.BindTo(job.out);
@@ -74,14 +80,15 @@ bool IsRefused(Function&& function) {
   return false;
 }
 
-// Loads a state and, if it is taken, steps on from there; an env that fails then has failed, no more. One
-// that refuses is as it was.
-void LoadAndStep(Stepped& stepped, const Bytes& state, const Bytes& before) {
+// Loads a state and, if it is taken, draws it and steps on from there; an env that fails then has failed, no
+// more. One that refuses is as it was.
+void LoadAndStep(Stepped& stepped, const Bytes& state, const Bytes& before, bool draws) {
   if (IsRefused([&] { test::Load(stepped.pool(), 0, state); })) {
     CHECK(test::Save(stepped.pool(), 0) == before);
     return;
   }
   try {
+    if (draws) stepped.Draw();
     for (int i = 0; i < 3; ++i) stepped.Step();
   } catch (const EnvFailure&) {
   }
@@ -99,8 +106,9 @@ std::vector<std::size_t> Places(std::size_t size, std::size_t most, std::mt19937
   return places;
 }
 
-// most_places: how many bytes of a state to change.
-void CheckTask(const std::string& plugin, const std::string& id, std::size_t most_places) {
+// most_places: how many bytes of a state to change. draws: pictures need no OpenGL, and no images.
+void CheckTask(const std::string& plugin, const std::string& id, std::size_t most_places,
+               bool draws = false) {
   Stepped stepped(test::MakeConfig(plugin, id));
   for (int i = 0; i < 3; ++i) stepped.Step();
   Bytes good;
@@ -129,7 +137,7 @@ void CheckTask(const std::string& plugin, const std::string& id, std::size_t mos
          {std::uint8_t{0}, std::uint8_t{0x7f}, std::uint8_t{0xff}, static_cast<std::uint8_t>(rng() & 0xff)}) {
       Bytes changed = good;
       changed[place] = value;
-      LoadAndStep(stepped, changed, good);
+      LoadAndStep(stepped, changed, good, draws);
       restore();
     }
   }
@@ -147,25 +155,25 @@ std::shared_ptr<const Plugin> Load(const std::string& name) {
   return plugin;
 }
 
-void CheckFamily(const std::string& plugin, std::size_t most_places) {
+void CheckFamily(const std::string& plugin, std::size_t most_places, bool draws = false) {
   const auto loaded = Load(plugin);
   const auto tasks = loaded->tasks();
   CHECK(!tasks.empty());
-  for (const trp_task* task : tasks) CheckTask(plugin, task->id, most_places);
+  for (const trp_task* task : tasks) CheckTask(plugin, task->id, most_places, draws);
 }
 
 constexpr std::size_t kEveryPlace = 10'000;
 
 TEST(StatesOfClassicControl) { CheckFamily("libtorchrl_pool_classic", kEveryPlace); }
-TEST(StatesOfMpe) { CheckFamily("libtorchrl_pool_mpe", kEveryPlace); }
-TEST(StatesOfSisl) { CheckFamily("cpp/envs/sisl/libtorchrl_pool_sisl", kEveryPlace); }
+TEST(StatesOfMpe) { CheckFamily("libtorchrl_pool_mpe", kEveryPlace, true); }
+TEST(StatesOfSisl) { CheckFamily("cpp/envs/sisl/libtorchrl_pool_sisl", kEveryPlace, true); }
 TEST(StatesOfToyTexts) { CheckFamily("libtorchrl_pool_toy_text", kEveryPlace); }
 
 #ifdef MUJOCO_PLUGIN
 TEST(StatesOfMujoco) { CheckFamily(MUJOCO_PLUGIN, 100); }
 #endif
 #ifdef BOX2D_PLUGIN
-TEST(StatesOfBox2d) { CheckFamily(BOX2D_PLUGIN, 100); }
+TEST(StatesOfBox2d) { CheckFamily(BOX2D_PLUGIN, 100, true); }
 #endif
 #ifdef DM_CONTROL_PLUGIN
 // Those that change their models, and one that does not.
