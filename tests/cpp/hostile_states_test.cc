@@ -165,7 +165,7 @@ void CheckFamily(const std::string& plugin, std::size_t most_places, bool draws 
 constexpr std::size_t kEveryPlace = 10'000;
 
 TEST(StatesOfClassicControl) { CheckFamily("libtorchrl_pool_classic", kEveryPlace); }
-TEST(StatesOfMpe) { CheckFamily("libtorchrl_pool_mpe", kEveryPlace, true); }
+TEST(StatesOfMpe) { CheckFamily("libtorchrl_pool_mpe", kEveryPlace); }
 TEST(StatesOfSisl) { CheckFamily("cpp/envs/sisl/libtorchrl_pool_sisl", kEveryPlace, true); }
 TEST(StatesOfToyTexts) { CheckFamily("libtorchrl_pool_toy_text", kEveryPlace); }
 
