@@ -401,6 +401,19 @@ def test_interrupts_while_all_workers_are_asked():
     pool.close()
 
 
+@pytest.mark.slow
+def test_an_interrupt_as_a_pool_begins_to_close():
+    """Its workers are closed nevertheless, and the next reset starts new ones."""
+    pool = PoolEnv(Steps, 2, num_workers=1)
+    pool.reset()
+    at_attribute = InterruptAtCall(Path(torch.nn.modules.module.__file__), 1)
+    with pytest.raises(KeyboardInterrupt), at_attribute:
+        pool.close()
+    assert not pool._source.workers._workers
+    assert pool.reset()["observation"].flatten().tolist() == [0, 0]
+    pool.close()
+
+
 def test_an_interrupt_while_the_processes_are_waited_for(monkeypatch):
     pool = PoolEnv(Steps, 2, num_workers=2)
     pool.reset()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, Literal, Protocol, Self
 
 import torch
@@ -801,10 +800,11 @@ class PoolEnv(EnvBase):
         """
         if raise_if_closed and self._simulators.was_closed:
             raise RuntimeError(f"close(raise_if_closed=True): {self._name} is closed already")
-        with ExitStack() as closing:  # the simulators too, whatever is raised
-            closing.callback(self._simulators.close)
+        try:
             for holder in (self._stepper, *self._holders):
                 holder.let_go()
+        finally:  # the simulators too, whatever is raised
+            self._simulators.close()
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.

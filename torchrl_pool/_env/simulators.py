@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -69,13 +69,14 @@ class Simulators:
 
     def close(self) -> None:
         """Ends the threads and destroys the simulators."""
-        pool, self.pool = self.pool, None
-        self.closed_by = ""
-        self._env.is_closed = self.was_closed = True
-        with ExitStack() as closing:  # each of them, whatever the one before raises
-            closing.callback(self.source.close)
+        try:
+            pool, self.pool = self.pool, None
+            self.closed_by = ""
+            self._env.is_closed = self.was_closed = True
             if pool is not None:
-                closing.callback(pool.close)
+                pool.close()
+        finally:  # whatever is raised before: an interrupt, too
+            self.source.close()
 
     def reset(
         self,
