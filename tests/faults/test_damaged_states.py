@@ -5,11 +5,15 @@ reset within a time limit, whatever comes of it.
 """
 
 import json
+import math
+import struct
 
 import pytest
 from long_form import LONG
 from own_tasks import ONE_OF_EACH_KIND
 from processes import printed
+
+from torchrl_pool import PoolEnv
 
 PROGRAM = """
 import faulthandler, json, random, struct, sys
@@ -103,3 +107,20 @@ def test_damaged_states(name):
     taken, refused = json.loads(said)
     assert taken
     assert refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["BipedalWalker-v3", "CarRacing-v3", "sisl/multiwalker_v9"])
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_actions_that_no_step_takes(task, number):
+    """Box2D's episodes are played again from their actions: each of these could take seconds."""
+    env = PoolEnv(task, 1)
+    root = env.rand_action(env.reset())
+    root[env.action_keys[0]].fill_(0.375)
+    env.step(root)
+    (state,) = env.get_state()
+    known, other = struct.pack("=f", 0.375), struct.pack("=f", number)
+    assert known in state
+    with pytest.raises(ValueError, match="an action is not finite"):
+        env.set_state(state.replace(known, other))
+    assert env.get_state() == [state]

@@ -4,6 +4,8 @@
 #ifndef TORCHRL_POOL_ENVS_BOX2D_EPISODE_H_
 #define TORCHRL_POOL_ENVS_BOX2D_EPISODE_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -41,6 +43,12 @@ struct Episode {
     if constexpr (Visitor::kReading) {
       if (actions.size() > kMostActions)
         throw InvalidArgument("corrupt saved state: it has too many actions");
+      for (const Action& action : actions) {  // a step that is given other numbers takes seconds
+        const auto is_finite = [](float number) { return std::isfinite(number); };
+        if (!std::all_of(action.begin(), action.end(), is_finite)) {
+          throw InvalidArgument("corrupt saved state: an action is not finite");
+        }
+      }
       is_too_long = false;
     }
   }
