@@ -231,7 +231,7 @@ for name, main in [("get_state", "step"), ("call", "reset"), ("render", "receive
     env._source.workers._workers[0].kill()
     thread.join()
     ends(env)
-print("all")
+print("all", flush=True)
 os._exit(0)
 """
     assert run(body).endswith("all\n")
