@@ -65,7 +65,7 @@ class WalkPainter {
   }
 
   void Fill(const Corners& corners, Colour colour) {
-    if (picture_.package) return canvas_.Polygon(corners, colour);
+    if (picture_.is_pettingzoos) return canvas_.Polygon(corners, colour);
     canvas_.Shape(corners, colour);
     canvas_.Outline(corners, colour);
   }
@@ -125,7 +125,7 @@ class WalkPainter {
     Corners path = OnScreen(body, &shape.GetVertex(0), shape.GetVertexCount());
     Fill(path, colour);
     path.push_back(path[0]);
-    if (!picture_.package) canvas_.Lines(path, edge, 1, true);
+    if (!picture_.is_pettingzoos) canvas_.Lines(path, edge, 1, true);
     canvas_.Outline(path, edge);
   }
 
@@ -150,7 +150,7 @@ class WalkPainter {
 // The reference draws the world from its beginning and shows its right end, so lines are cut where that
 // begins. PettingZoo's may begin within the window, which is black beside what is drawn.
 void WalkPicture::Draw(std::uint8_t* rgb) const {
-  const double first = package ? 1 - Walk::kViewWidth : 0;
+  const double first = is_pettingzoos ? 1 - Walk::kViewWidth : 0;
   // It lies within the terrain, but for what a state that was made up may say.
   const double last = 32767 - Walk::kViewWidth;
   const double shown = std::min(std::max(first, scroll * scale + offset), last);

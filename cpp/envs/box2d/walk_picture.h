@@ -24,7 +24,8 @@ struct WalkPicture {
   double scale = Walk::kScale;                     // pixels of a length
   double offset = 0;                               // pixels left of the world
   double reach = Walk::kViewWidth / Walk::kScale;  // of the view, beyond which nothing need be drawn
-  const b2Body* package = nullptr;  // of multiwalker, which PettingZoo draws a little otherwise
+  const b2Body* package = nullptr;
+  bool is_pettingzoos = false;  // who fills without smooth edges, and whose view may begin left of the world
 };
 
 }  // namespace torchrl_pool::box2d

@@ -131,7 +131,8 @@ class Multiwalker : private b2ContactListener {
                 .scale = Walk::kScale / PackageScale() / 0.75,
                 .offset = 200,
                 .reach = Walk::kViewWidth / Walk::kScale * PackageScale(),
-                .package = package_}
+                .package = package_,
+                .is_pettingzoos = true}
         .Draw(rgb);
   }
 
