@@ -89,6 +89,8 @@ def _transforms(env: TransformedEnv, tracker: Transform | None = None) -> Iterat
         num_native, why_not = 0, f"the env below is no pool but a {type(env.base_env).__name__}"
     elif env.base_env._writes_entries:
         num_native, why_not = 0, f"{type(env).__name__} is a class of its own around the pool"
+    elif not env.base_env._steps_at_once:
+        num_native, why_not = 0, f"{type(env.base_env).__name__} has a step or a reset of its own"
     else:
         num_native, why_not = 0, "rewards and ends of episodes are torch's, which computes them after a step"
     for index, one in enumerate(transforms_of(env)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -115,7 +115,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._seeded = [-1] * self.num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: dict[int, Array] = {}  # by column
-        self._said: tuple[str, Callable[[], tuple[Any, ...]]] | None = None
+        self._pending: tuple[str, tuple[Any, ...]] | None = None  # what ..._async was given
 
     def _choose_spaces(self, observation_mode: str | tuple[Space, Space]) -> None:
         """As ``SyncVectorEnv`` has them.
@@ -172,6 +172,15 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
                 reset to these envs; the others' observations are the latest ones.
         """
         self._check_idle()
+        try:
+            self.reset_async(seed, options)
+            return self.reset_wait()
+        finally:
+            self._pending = None
+
+    def _reset(
+        self, seed: int | Sequence[int | None] | None, options: Mapping[str, Any] | None
+    ) -> tuple[Any, dict[str, Any]]:
         own = dict(options or {})
         mask = self._check_mask(own.pop("reset_mask")) if "reset_mask" in own else None
         seeds = self._seeds(seed)
@@ -204,8 +213,15 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
         """
-        if self.closed or self._said is not None:
+        if self.closed or self._pending is not None:
             self._check_idle()
+        try:
+            self.step_async(actions)
+            return self.step_wait()
+        finally:
+            self._pending = None  # an interrupt may have come between the two
+
+    def _step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         pool, root = self._pool, None
         if self.autoreset_mode is _SAME_STEP:
             columns, root, failure = pool.step_and_reset(actions)
@@ -241,32 +257,31 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
         """Stores the arguments of a reset, which :meth:`reset_wait` makes. Otherwise as :meth:`reset`."""
-        self._say("reset", partial(self.reset, seed=seed, options=options))
+        self._check_idle()
+        self._pending = "reset", (seed, options)
 
     def reset_wait(self) -> tuple[Any, dict[str, Any]]:
         """Makes the reset of :meth:`reset_async`. Otherwise as :meth:`reset`."""
-        observations, infos = self._do("reset")
-        return observations, infos
+        return self._reset(*self._take_pending("reset"))
 
     def step_async(self, actions: Any) -> None:
         """Stores the actions of a step, which :meth:`step_wait` makes. Otherwise as :meth:`step`."""
-        self._say("step", partial(self.step, actions))
+        if self.closed or self._pending is not None:
+            self._check_idle()
+        self._pending = "step", (actions,)
 
     def step_wait(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Makes the step of :meth:`step_async`. Otherwise as :meth:`step`."""
-        observations, rewards, terminations, truncations, infos = self._do("step")
-        return observations, rewards, terminations, truncations, infos
+        return self._step(*self._take_pending("step"))
 
-    def _say(self, name: str, call: Callable[[], tuple[Any, ...]]) -> None:
-        self._check_idle()
-        self._said = name, call
-
-    def _do(self, name: str) -> tuple[Any, ...]:
+    def _take_pending(self, name: str) -> tuple[Any, ...]:
+        """The arguments of the call that is to be made."""
+        pending, self._pending = self._pending, None
+        if pending is not None and pending[0] == name and not self.closed:
+            return pending[1]
+        self._pending = pending
         self._check_open()
-        if self._said is None or self._said[0] != name:
-            raise NoAsyncCallError(f"{name}_wait(): expected a call of {name}_async() before it", name)
-        (_, call), self._said = self._said, None
-        return call()
+        raise NoAsyncCallError(f"{name}_wait(): expected a call of {name}_async() before it", name)
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -338,8 +353,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _check_idle(self) -> None:
         self._check_open()
-        if self._said is not None:
-            name = self._said[0]
+        if self._pending is not None:
+            name = self._pending[0]
             raise AlreadyPendingCallError(f"expected {name}_wait() first: {name}_async() was called", name)
 
     def _check_open(self) -> None:

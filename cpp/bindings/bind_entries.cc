@@ -61,14 +61,20 @@ class RowEraser {
   const PlainTensor plain_;
 };
 
-// dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources).
-void GatherRows(
-    const std::vector<std::uint32_t>& groups, const std::vector<std::size_t>& rows,
-    const std::vector<std::tuple<std::uintptr_t, std::size_t, std::vector<std::uintptr_t>>>& columns) {
+// dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources,
+// each an address and how many bytes are there).
+void GatherRows(const std::vector<std::uint32_t>& groups, const std::vector<std::size_t>& rows,
+                const std::vector<std::tuple<std::uintptr_t, std::size_t,
+                                             std::vector<std::pair<std::uintptr_t, std::size_t>>>>& columns) {
   const GilReleased released;
   for (const auto& [to, bytes, sources] : columns) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::uintptr_t from = sources.at(groups.at(i)) + rows[i] * bytes;
+      const auto [first, size] = sources.at(groups.at(i));
+      if (bytes > 0 && rows[i] >= size / bytes) {
+        throw py::index_error(
+            "a tensor that was sent has become smaller since: send it, and leave it as it is");
+      }
+      const std::uintptr_t from = first + rows[i] * bytes;
       std::memcpy(reinterpret_cast<std::byte*>(to) + i * bytes, reinterpret_cast<const std::byte*>(from),
                   bytes);
     }

@@ -80,8 +80,9 @@ std::optional<py::array> Cast(const Field& field, const py::array& array) {
   return is_same ? std::optional(cast) : std::nullopt;
 }
 
-// Of another dtype too, where nothing is lost: else TorchRL's GymEnv casts, and here the env has failed.
-void WriteArray(const Field& field, std::byte* to, const py::array& array) {
+// Of another dtype too, where nothing is lost: else TorchRL's GymEnv casts, and here the env has failed. A
+// cast array is not cast again: subclasses may keep their dtype.
+void WriteArray(const Field& field, std::byte* to, const py::array& array, bool is_cast = false) {
   const py::dtype dtype = array.dtype();
   const std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim());
   const bool is_number = shape.empty() && field.size == 1 && field.shape.size() <= 1;
@@ -89,8 +90,8 @@ void WriteArray(const Field& field, std::byte* to, const py::array& array) {
                                     : shape == field.shape || is_number;
   const bool is_like =
       dtype.kind() == field.kind && static_cast<std::size_t>(dtype.itemsize()) == field.item_bytes;
-  if (fits && !is_like) {
-    if (const auto cast = Cast(field, array)) return WriteArray(field, to, *cast);
+  if (fits && !is_like && !is_cast) {
+    if (const auto cast = Cast(field, array)) return WriteArray(field, to, *cast, true);
   }
   if (!fits || !is_like) {
     const char* const hint = field.is_reward && !fits ? " (an env of Gymnasium that pays several tells so "

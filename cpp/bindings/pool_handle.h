@@ -42,6 +42,7 @@ class PoolHandle {
     return pool_.get();
   }
   void Close() { pool_->Close(Interrupted); }  // nothing, in a child
+  bool is_closed() const { return pool_->is_closed(); }
   // Nobody will wait for this job: nothing, in a child.
   void Abandon(core::Job& job) { pool_->Abandon(job); }
   bool PutBack(const core::Outbox::Received& received) { return pool_->PutBack(received); }

@@ -65,6 +65,7 @@ class Received {
     pool_->CopyRowsOf(received_, out.data(), roots.data());
   }
   void Accept() {
+    if (received_.is_accepted) return;
     const GilReleased released;
     pool_->Accept(received_);
   }

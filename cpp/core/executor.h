@@ -14,6 +14,7 @@
 
 #include "env_table.h"
 #include "event_count.h"
+#include "float_modes.h"
 #include "job.h"
 #include "job_store.h"
 #include "learning_order.h"
@@ -85,7 +86,9 @@ class Executor {
   void TakeTicket(Job& job) { learning_order_.TakeTicket(job); }
   // By a thread that waits for this job, now and then: goes on with what it learns, or has to learn after.
   void AdvanceBefore(const Job& job) {
-    if (job.has_ticket) AdvanceLearners();
+    if (!job.has_ticket) return;
+    const FloatModes::Scope modes(float_modes_);
+    AdvanceLearners();
   }
   // Does these envs' part of a phase that is not the visits.
   void RunPhase(const Job& job, std::span<const std::uint32_t> envs);
@@ -94,6 +97,8 @@ class Executor {
 
   EnvTable& envs_;
   JobStore& jobs_;
+  // Of the thread that has made the executor. Whichever thread computes rows has them meanwhile.
+  const FloatModes float_modes_ = FloatModes::OfThisThread();
 
  private:
   // What comes after a phase of a job.

@@ -335,23 +335,18 @@ void Pool::SettleAbandoned(std::unique_lock<std::mutex> lock, Job& job, Interrup
 
 void Pool::Close(InterruptCheck interrupted) {
   if (forked()) return;
-  const auto is_waiting = [](const Use& use) {
-    return use.kind != Use::Kind::kAccess && use.thread != std::thread::id();
-  };
   {
     std::unique_lock lock(mutex_);
-    const auto me = std::this_thread::get_id();
-    if (std::any_of(uses_.begin(), uses_.end(),
-                    [&](const Use& use) { return is_waiting(use) && use.thread == me; })) {
+    if (IsWithin(std::this_thread::get_id())) {
       throw PoolError("this pool cannot be closed from within a call of it");
     }
-    // Waiting for other threads' calls: an interrupt leaves everything as it is.
+    // Waiting for other threads: an interrupt leaves everything as it is.
     const auto wait_until = [&](const auto& condition) {
       while (!changed_.wait_for(lock, kInterruptPeriod, condition)) {
         lock.unlock();
         const bool stop = interrupted();  // may take a lock of its own
         lock.lock();
-        if (stop && !condition()) return false;
+        if (stop) return false;
       }
       return true;
     };
@@ -360,6 +355,7 @@ void Pool::Close(InterruptCheck interrupted) {
       if (closed_) return;
     }
     closing_ = true;
+    const auto is_waiting = [](const Use& use) { return use.thread != std::thread::id(); };
     if (!wait_until([&] { return std::none_of(uses_.begin(), uses_.end(), is_waiting); })) {
       closing_ = false;
       changed_.notify_all();
@@ -377,6 +373,24 @@ void Pool::Close(InterruptCheck interrupted) {
     changed_.notify_all();
   }
   if (!in_time) throw Interrupted();
+}
+
+bool Pool::is_closed() const {
+  if (forked()) return true;
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+bool Pool::IsWithin(std::thread::id caller) const {
+  return std::any_of(uses_.begin(), uses_.end(), [&](const Use& use) { return use.thread == caller; });
+}
+
+void Pool::CheckNotWithin() const {
+  if (forked()) return;
+  const std::lock_guard lock(mutex_);
+  if (IsWithin(std::this_thread::get_id())) {
+    throw PoolError("an env cannot be stepped, reset or read by its pool while it is in a call");
+  }
 }
 
 // Frees what no thread uses any more, after Stop. Whether that is everything. One thread at a time.

@@ -11,7 +11,7 @@
 //   a save, a load or a picture           waits for its end                    waits for that call
 //   a job that is to be waited for later  is refused                           ends it
 //   an abandoned job                      waits for it; then they are free     ends it
-//   exclusive access                      waits for its end                    does not wait
+//   exclusive access                      waits for its end                    waits for its end
 //
 // Envs whose results are delivered one by one are in no use: the outbox knows them until they are received.
 //
@@ -168,11 +168,14 @@ class Pool {
     std::vector<std::uint32_t> envs_;  // ascending
   };
 
-  // Waits for calls of other threads, ends the pool's threads and destroys the simulators, except those in
-  // which a thread hangs. Any thread; idempotent. Throws Interrupted: either nothing has changed, because
-  // another thread's call did not return, or the pool is closed and the threads that did not end are
-  // abandoned.
+  // Waits for calls and exclusive accesses of other threads, ends the pool's threads and destroys the
+  // simulators, except those in which a thread hangs. Any thread; idempotent. Throws PoolError from within a
+  // call or access of the calling thread: nothing has changed. Throws Interrupted: nothing has changed, or
+  // the pool is closed (`is_closed`) and threads that had not ended are abandoned.
   void Close(InterruptCheck interrupted = NeverAsks);
+  bool is_closed() const;
+  // Throws PoolError while the calling thread is within a call of this pool, or has exclusive access.
+  void CheckNotWithin() const;
 
  private:
   struct Use {
@@ -212,6 +215,7 @@ class Pool {
   std::optional<Outbox::Received> Checked(std::optional<Outbox::Received> received);
   std::shared_ptr<StateOps> RunStateOps(Op op, std::span<const std::uint32_t> envs,
                                         std::shared_ptr<StateOps> ops, InterruptCheck interrupted);
+  bool IsWithin(std::thread::id caller) const;  // under mutex_
   bool FreeAll();
 
   const unsigned fork_generation_;

@@ -25,8 +25,14 @@ std::shared_ptr<StateOps> Pool::RunStateOps(Op op, std::span<const std::uint32_t
   }
   Submit(job, Delivery::kAwaited, interrupted);
   Wait(job, interrupted);
-  for (const std::exception_ptr& refusal : ops->refusals) {
-    if (refusal) std::rethrow_exception(refusal);
+  for (std::size_t i = 0; i < envs.size(); ++i) {
+    if (!ops->refusals[i]) continue;
+    try {
+      std::rethrow_exception(ops->refusals[i]);
+    } catch (const StatusError& error) {  // the env's own, or the end of its worker process
+      if (error.status != TRP_RUNTIME_ERROR) throw;
+      throw EnvFailure(error.what(), {{envs[i], error.what(), EnvFault::kInStateOp}});
+    }
   }
   return ops;
 }
@@ -63,6 +69,7 @@ Pool::ExclusiveAccess::ExclusiveAccess(Pool& pool, std::vector<std::uint32_t> en
                                        InterruptCheck interrupted)
     : pool_(pool), envs_(std::move(envs)) {
   pool.CheckNotForked();
+  envs_.reserve(1);  // its address is this access's identity, where there are no envs too
   std::sort(envs_.begin(), envs_.end());
   for (const std::uint32_t env : envs_) pool.envs_.CheckIndex(env);
   pool.executor_->FreeHung();

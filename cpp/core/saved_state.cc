@@ -151,7 +151,7 @@ std::vector<std::uint8_t> SaveState(const Layout& layout, const EnvSlot& slot, s
   writer.Bytes(kMagic.data(), kMagic.size());
   writer.Bytes(kVersion.data(), kVersion.size());
   writer.Text(task.id);
-  writer.Number(slot.elapsed_steps);
+  writer.Number(std::min(slot.elapsed_steps, kMostSteps));
   writer.Number<std::uint64_t>(layout.states.size());
   for (const KeptState& kept : layout.states) {
     writer.Text(kept.name);

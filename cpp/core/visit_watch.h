@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "perturb.h"
+#include "time_spent.h"
 
 namespace torchrl_pool::core {
 
@@ -32,7 +33,7 @@ class VisitWatch {
     Perturb();
     std::lock_guard lock(mutex_);
     visit_ = visit;
-    began_ = now;
+    time_.Begin(now);
   }
 
   // By the thread itself. False: the visit was given up, and the thread is no longer one of the pool's.
@@ -42,18 +43,18 @@ class VisitWatch {
     return std::exchange(visit_, std::nullopt).has_value();
   }
 
-  // By any other thread: gives up the visit that it is in, if that began before this time.
-  std::optional<Visit> GiveUp(Clock::time_point began_before) {
+  // By any other thread: gives up the visit that it is in, if that has exceeded the limit by now.
+  std::optional<Visit> GiveUp(Clock::duration limit, Clock::time_point now) {
     Perturb();
     std::lock_guard lock(mutex_);
-    if (!visit_ || began_ >= began_before) return std::nullopt;
+    if (!visit_ || !time_.Exceeds(limit, now)) return std::nullopt;
     return std::exchange(visit_, std::nullopt);
   }
 
  private:
   std::mutex mutex_;
   std::optional<Visit> visit_;  // that it is in
-  Clock::time_point began_{};
+  TimeSpent time_;
 };
 
 }  // namespace torchrl_pool::core

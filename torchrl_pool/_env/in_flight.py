@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -11,11 +11,17 @@ from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import EnvIndex, env_indices, names_one_env
-from torchrl_pool._env.errors import env_failure
+from torchrl_pool._env.errors import EnvFailure, env_failure
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.stepper import Stepper
 from torchrl_pool._env.tracing import not_traced
+
+#: Takes what envs have been given, ``[k]``, and a function that accepts it, after which the envs may be used;
+#: returns what is received in its place, and the root that follows.
+Finish: TypeAlias = Callable[
+    [TensorDictBase, Callable[[], None]], tuple[TensorDictBase, TensorDictBase | None]
+]
 
 STEP, RESET, STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
@@ -27,19 +33,16 @@ def send(
     op: _core.Op,
     tensordict: TensorDictBase | None,
     env_index: EnvIndex,
-    is_single: bool | None = None,
     given: ResetArguments | None = None,
 ) -> None:
     """Sends these envs.
 
     Args:
-        is_single: whether each is received by its number, as those are that an int names.
         given: to a reset; ``None``: nothing.
     """
     env = stepper.env
     pool = env._simulators.start() if op is RESET else env._running()
-    if is_single is None:
-        is_single = names_one_env(env_index)
+    is_single = names_one_env(env_index)  # then it is received by its number
     if tensordict is None:
         indices, entries = indices_of(env, None, env_index), {}
     else:
@@ -115,8 +118,14 @@ def receive(
     env_index: int | None,
     max_get: int | None,
     timeout: float | None,
+    finish: Finish | None = None,
 ) -> tuple[TensorDictBase, TensorDictBase | None]:
-    """What the operation has given envs that are ready, and the root that follows a step with resets."""
+    """What the operation has given envs that are ready, and the root that follows a step with resets.
+
+    Args:
+        finish: what a subclass makes of these, whose result is returned. If it raises, the results can be
+            received again, unless the failure of an env holds them.
+    """
     env = stepper.env
     least = env.min_get if min_get is None else min_get
     if least < 1:
@@ -136,12 +145,19 @@ def receive(
                 "that are ready stay for the next call"
             )
         data, next_root = _assemble(stepper, op, _rows_sent(received.cargo), *results)
+        if finish is not None:
+            data, next_root = finish(data, received.accept)
         if env_index is not None:
             data, next_root = data[0], None if next_root is None else next_root[0]
         received.accept()
         return data, next_root
     except _core.EnvFailure as error:
         raise env_failure(error, None) from None
+    except EnvFailure as failure:
+        if env_index is not None and failure.tensordict is not None:
+            failure.tensordict = failure.tensordict[0]
+        received.accept()
+        raise
     except BaseException:  # an interrupt, also one that came with the last call
         received.put_back()
         raise
@@ -222,7 +238,7 @@ def _gathered(
                 else torch.empty((len(rows), *value.shape[1:]), dtype=value.dtype, device="cpu")
             )
             row_bytes = out.numel() // len(rows) * out.element_size()
-            columns.append((out.data_ptr(), row_bytes, [part.data_ptr() for part in parts]))
+            columns.append((out.data_ptr(), row_bytes, [_memory_of(part) for part in parts]))
             gathered[key] = out
         elif all(type(part) is TensorDict for part in parts):
             gathered[key] = TensorDict(
@@ -238,6 +254,13 @@ def _gathered(
     if columns:
         _core.gather_rows(numbers, rows, columns)
     return gathered
+
+
+def _memory_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where a contiguous tensor's rows begin, and how many bytes there are: its storage may have shrunk."""
+    storage = int(tensor.untyped_storage().nbytes())
+    size = min(tensor.nbytes, storage - int(tensor.storage_offset()) * tensor.itemsize)
+    return tensor.data_ptr(), max(size, 0)
 
 
 def _is_plain(value: Any, like: Any) -> bool:

@@ -28,7 +28,7 @@ from torchrl_pool._env.arguments import (
     number_of,
 )
 from torchrl_pool._env.errors import naming_doubles
-from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, receive, send
+from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, Finish, receive, send
 from torchrl_pool._env.python_source import PythonSource, is_python
 from torchrl_pool._env.random_actions import hidden_from_class, rand_action, rand_step
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
@@ -46,6 +46,12 @@ from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.stepper import Columns, Stepper
 from torchrl_pool._env.tracing import not_traced
 from torchrl_pool._plugins.loading import register
+
+# What a subclass may have of its own, by which TorchRL's rollouts and collectors step and reset.
+_STEPS_AND_RESETS = (
+    "step", "_step", "_step_proc_data", "step_mdp", "reset", "_reset", "_reset_proc_data", "maybe_reset",
+    "step_and_maybe_reset",
+)  # fmt: skip
 
 
 class Holder(Protocol):
@@ -179,12 +185,22 @@ class PoolEnv(EnvBase):
         >>> env.async_step_send(env.rand_action(root))
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        base = next(one for one in cls.__mro__[1:] if issubclass(one, PoolEnv))
+        has_own = any(getattr(cls, name) is not getattr(base, name) for name in _STEPS_AND_RESETS)
+        if has_own and "_advance" not in vars(cls):
+            cls._steps_at_once = cls._writes_entries = False
+
     min_get: int = 1
     """How many results a receive waits for by default."""
 
     _writes_entries = True
     """Whether the executor's columns are the entries. Where a subclass computes these from them, after each
     call, neither transforms nor rollouts can be left to the executor."""
+    _steps_at_once = True
+    """Whether a step with auto-reset may go past TorchRL's code. Where a subclass has a step or a reset of its
+    own it may not, unless it has an ``_advance`` too, which does both."""
     rng: torch.Generator | None = None
     """What a subclass draws from in Python: it is a part of a collector's state."""
 
@@ -424,7 +440,9 @@ class PoolEnv(EnvBase):
             KeyError, TypeError, ValueError: an action that is missing, or not as ``action_spec`` has it.
             EnvFailure: envs have failed; its ``tensordict`` holds the others' results.
         """
-        stepped = self._stepper.step_and_maybe_reset(self, tensordict, self._advance)
+        stepped = None
+        if self._steps_at_once:
+            stepped = self._stepper.step_and_maybe_reset(self, tensordict, self._advance)
         if stepped is None:
             return self._step_then_reset(tensordict)
         return stepped if self._post_step_mdp_hooks is None else self._post_step_mdp_hooks(*stepped)
@@ -498,7 +516,21 @@ class PoolEnv(EnvBase):
             TypeError: an ``env_index`` of neither ints nor bools.
             RuntimeError: an env that is in flight already, or has not been reset.
         """
+        self._check_async()
         send(self._stepper, STEP, tensordict, env_index)
+
+    def _check_async(self) -> None:
+        """Asynchronous calls run neither ``_step`` nor ``_reset``."""
+        if self._steps_at_once:
+            return
+        names = "async_step_recv", "async_step_and_maybe_reset_recv", "async_reset_recv"
+        base = next(cls for cls in type(self).__mro__ if vars(cls).get("_steps_at_once"))
+        if any(getattr(type(self), name) is not getattr(base, name) for name in names):
+            return
+        raise TypeError(
+            f"{type(self).__name__} has a step or a reset of its own, which asynchronous calls do not run: "
+            "override the async_*_recv methods too, or change entries in a transform"
+        )
 
     def async_step_recv(
         self,
@@ -526,10 +558,12 @@ class PoolEnv(EnvBase):
             TimeoutError: fewer than ``min_get`` results are there in time; they wait for the next call.
             EnvFailure: envs have failed; the others' results wait for the next call.
         """
-        return receive(self._stepper, STEP, min_get, env_index, max_get, timeout)[0]
+        wanted = min_get, env_index, max_get, timeout
+        return receive(self._stepper, STEP, *wanted, self._finish_step)[0]
 
     def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
         """As :meth:`async_step_send`, with an auto-reset where the step ends an episode."""
+        self._check_async()
         send(self._stepper, STEP_AND_RESET, tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(
@@ -544,7 +578,8 @@ class PoolEnv(EnvBase):
 
         As :meth:`async_step_recv`. The second one is the root of the next step: add an action and send it.
         """
-        data, next_root = receive(self._stepper, STEP_AND_RESET, min_get, env_index, max_get, timeout)
+        wanted = min_get, env_index, max_get, timeout
+        data, next_root = receive(self._stepper, STEP_AND_RESET, *wanted)
         assert next_root is not None
         return data, next_root
 
@@ -568,6 +603,7 @@ class PoolEnv(EnvBase):
         """
         if tensordict is None and env_index is None:
             env_index = range(self.num_envs)
+        self._check_async()
         given = self._source.reset_arguments(seed, options, None)
         send(self._stepper, RESET, tensordict, env_index, given=given)
 
@@ -580,7 +616,13 @@ class PoolEnv(EnvBase):
         timeout: float | None = None,
     ) -> TensorDictBase:
         """What ``reset`` returns for those envs that are ready: ``[k]``. As :meth:`async_step_recv`."""
-        return receive(self._stepper, RESET, min_get, env_index, max_get, timeout)[0]
+        wanted = min_get, env_index, max_get, timeout
+        return receive(self._stepper, RESET, *wanted, self._finish_reset)[0]
+
+    _finish_step: Finish | None = None
+    """What a subclass makes of received steps, while they can still be received again."""
+    _finish_reset: Finish | None = None
+    """The same of resets."""
 
     # ---- random actions --------------------------------------------------------------------------------
 
@@ -677,8 +719,7 @@ class PoolEnv(EnvBase):
             return super().load_state_dict(state_dict, *args, **kwargs)
         is_of_one = "worker0" not in state_dict
         own = [state_dict if is_of_one else state_dict[f"worker{i}"] for i in range(self.num_envs)]
-        for i, one in enumerate(own):
-            self.call("load_state_dict", one, *args, env_index=i, **kwargs)
+        self._call("load_state_dict", self._indices(None), [(one, *args) for one in own], kwargs)
         return None
 
     @property
@@ -719,7 +760,13 @@ class PoolEnv(EnvBase):
             >>> env.call("has_wrapper_attr", "gravity", env_index=0)
             [True]
         """
-        return self._ask_each("call", self._indices(env_index), lambda share: [name, args, kwargs])
+        indices = self._indices(env_index)
+        return self._call(name, indices, [args] * len(indices), kwargs)
+
+    def _call(
+        self, name: str, indices: list[int], arguments: Sequence[tuple[Any, ...]], named: Mapping[str, Any]
+    ) -> list[Any]:
+        return self._ask_each("call", indices, lambda share: [name, [arguments[i] for i in share], named])
 
     def get_attr(self, name: str, env_index: EnvIndex = None) -> list[Any]:
         """An attribute of Python envs: one value for each env. Otherwise as :meth:`call`."""
@@ -801,10 +848,11 @@ class PoolEnv(EnvBase):
         if raise_if_closed and self._simulators.was_closed:
             raise RuntimeError(f"close(raise_if_closed=True): {self._name} is closed already")
         try:
-            for holder in (self._stepper, *self._holders):
-                holder.let_go()
-        finally:  # the simulators too, whatever is raised
             self._simulators.close()
+        finally:
+            if self._simulators.was_closed:  # else it was refused, or interrupted before it began
+                for holder in (self._stepper, *self._holders):
+                    holder.let_go()
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.

@@ -183,18 +183,19 @@ class PythonSource:
         return reset_arguments(len(self.configs), seed, options, list_of_kwargs)
 
     def revive(self, pool: _core.Pool) -> None:
-        for worker in pool.ended_workers():
-            with failures():
-                self.workers.replace(pool, worker)
+        if ended := pool.ended_workers():
+            with failures(), pool.exclusive_access([]):  # nothing closes the pool meanwhile
+                for worker in ended:
+                    self.workers.replace(pool, worker)
 
-    def tell(self, given: ResetArguments, envs: Sequence[int]) -> int:
+    def tell(self, pool: _core.Pool, given: ResetArguments, envs: Sequence[int]) -> int:
         options = [given.options[env] if given.options else None for env in envs]
         if given.states is None and all(own is None for own in options):
             return 0
         states, set_state = (None, None) if given.states is None else given.states
         rows = [None] * len(envs) if states is None else list(states.numpy())
         number = next(self._numbers)
-        with failures():
+        with failures(), pool.exclusive_access([]):
             self.workers.ask_each(
                 envs,
                 "hear_of_reset",

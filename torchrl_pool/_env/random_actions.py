@@ -6,13 +6,12 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
 from torchrl_pool._env.arguments import env_indices
-from torchrl_pool._env.errors import EnvFailure, joined
-from torchrl_pool._env.in_flight import STEP, rows_of, send
+from torchrl_pool._env.in_flight import rows_of
+from torchrl_pool._env.some_envs import step_some
 
 
 class hidden_from_class:
@@ -43,31 +42,12 @@ def rand_action(env: EnvBase, tensordict: TensorDictBase | None) -> TensorDictBa
 def rand_step(env: Any, tensordict: TensorDictBase | None) -> TensorDictBase:
     """As :meth:`PoolEnv.rand_step`."""
     tensordict = env.rand_action(tensordict)
-    stepped: TensorDictBase = (
-        env.step(tensordict) if is_for_all(env, tensordict) else _step_rows(env, tensordict)
-    )
-    return stepped
-
-
-def _step_rows(env: Any, tensordict: TensorDictBase) -> TensorDictBase:
-    """Steps the envs of these rows, whatever others are in flight."""
+    if is_for_all(env, tensordict):
+        stepped: TensorDictBase = env.step(tensordict)
+        return stepped
     rows, indices = rows_of(env, tensordict)
-    send(env._stepper, STEP, rows, indices, is_single=True)
-    steps: list[TensorDictBase] = []
-    failures: list[EnvFailure] = []
-    errors: list[Exception] = []
-    for index in indices:
-        try:
-            steps.append(env.async_step_recv(env_index=index).get("next"))
-        except EnvFailure as failure:
-            failures.append(failure)
-        except Exception as error:  # a task's function raises: no env stays in flight for it
-            errors.append(error)
-    if errors:
-        raise errors[0]
-    if failures:
-        raise joined(failures)
-    return tensordict.set("next", torch.stack(steps) if tensordict.batch_dims else steps[0])
+    steps = step_some(env, rows, indices)
+    return tensordict.set("next", steps if tensordict.batch_dims else steps[0])
 
 
 def is_for_all(env: EnvBase, tensordict: TensorDictBase) -> bool:

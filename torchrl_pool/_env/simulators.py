@@ -41,13 +41,14 @@ class Simulators:
         self.closed_by = ""  # if not by its user
         self.entropy: list[list[int] | None] = [None] * self.num_envs
         """The words of the seed that each env begins with, where it has been given one."""
-        self._opening = fork_aware_lock()
+        self._lifecycle = fork_aware_lock()  # held while the pool is opened, seeded or closed
         self._calls = _core.Calls()
         self._nowhere = None, [0] * len(source.configs[0].outputs(layout))
 
     def start(self) -> _core.Pool:
-        """Creates the simulators and threads, once, whichever thread asks first."""
-        with self._opening:
+        """Creates the simulators and threads, once; waits for another thread that starts or closes them."""
+        self._check_not_within()
+        with self._lifecycle:
             if self.pool is None:
                 self.pool = self._open()
                 self._env.is_closed = self.was_closed = False
@@ -68,15 +69,29 @@ class Simulators:
         return pool
 
     def close(self) -> None:
-        """Ends the threads and destroys the simulators."""
-        try:
-            pool, self.pool = self.pool, None
-            self.closed_by = ""
-            self._env.is_closed = self.was_closed = True
-            if pool is not None:
-                pool.close()
-        finally:  # whatever is raised before: an interrupt, too
-            self.source.close()
+        """Ends the threads and destroys the simulators. Waits for other threads' calls.
+
+        Raises:
+            RuntimeError: it is called within a call of the pool; nothing has changed.
+            KeyboardInterrupt: nothing has changed, or all is closed (``was_closed``).
+        """
+        self._check_not_within()
+        with self._lifecycle:
+            try:
+                if self.pool is not None:
+                    self.pool.close()
+            finally:
+                if self.pool is None or self.pool.is_closed:
+                    try:
+                        self.source.close()
+                    finally:
+                        self.was_closed, self.pool, self.closed_by = True, None, ""
+                        self._env.is_closed = True
+
+    def _check_not_within(self) -> None:
+        """Before waiting for another thread's close, which may wait for the calling thread's call."""
+        if (pool := self.pool) is not None:
+            pool.check_not_within()
 
     def reset(
         self,
@@ -102,14 +117,15 @@ class Simulators:
     ) -> _core.ResetArguments:
         """What comes before every reset, however it is asked for: workers are there, and know their part."""
         self.source.revive(pool)
-        return given.for_executor(self.source.tell(given, envs))
+        return given.for_executor(self.source.tell(pool, given, envs))
 
     def seed(self, seeds: Mapping[int, int]) -> None:
         """Gives these envs their seeds, now if they are running, and whenever they start."""
         entropy: list[list[int] | None] = [None] * self.num_envs
         for env_index, seed in seeds.items():
             entropy[env_index] = seed_words(seed)
-        with self._opening:
+        self._check_not_within()
+        with self._lifecycle:
             if self.pool is not None:
                 self._seed_pool(self.pool, entropy)
             self.entropy = [new or old for new, old in zip(entropy, self.entropy, strict=True)]

@@ -6,21 +6,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
 from torchrl_pool._env.arguments import check_int, env_indices, names_one_env
 from torchrl_pool._env.pool_env import PoolEnv
+from torchrl_pool._env.some_envs import reset_some, step_some
 
 
 class SingleEnv(EnvBase):
     """One env of a :class:`~torchrl_pool.PoolEnv`, with batch size ``[]``.
 
-    It gives what a :class:`~torchrl.envs.GymEnv` gives. Its calls are the pool's async ones, so many of them
-    may be used at the same time, each by one thread; the pool's threads do the work. Only ``set_seed``, and
-    ``reset`` with a ``seed`` or ``options`` (as Gymnasium's), need all other envs at rest. The pool is not
-    closed by it.
+    It gives what a :class:`~torchrl.envs.GymEnv` gives. Its calls are the pool's, with a mask for this env, so
+    many of them may be used at the same time, each by one thread. The pool is not closed by it.
 
     Args:
         pool: the pool.
@@ -62,37 +60,17 @@ class SingleEnv(EnvBase):
         if kwargs:
             names = ", ".join(kwargs)
             raise TypeError(f"reset() of {type(self).__name__} takes 'seed' and 'options', got {names}")
+        own: list[dict[str, Any]] | None = None
         if seed is not None or options is not None:
-            own: list[dict[str, Any]] = [{}] * self.pool.num_envs
+            own = [{}] * self.pool.num_envs
             own[self.env_index] = {"seed": seed, "options": options}
-            mask = torch.arange(self.pool.num_envs, device=self.pool.device) == self.env_index
-            rows = TensorDict({"_reset": mask}, mask.shape, device=self.pool.device)
-            return self.pool._reset(rows, list_of_kwargs=own)[self.env_index].clone()
-        self.pool.async_reset_send(env_index=self.env_index)
-        return self.pool.async_reset_recv(env_index=self.env_index).exclude("env_index")
+        return reset_some(self.pool, self.env_index, list_of_kwargs=own)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        given = tensordict.select(*self.action_keys).update(tensordict.select(*self.state_keys, strict=False))
-        self.pool.async_step_send(given, env_index=self.env_index)
-        return self.pool.async_step_recv(env_index=self.env_index).get("next")
-
-    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """As :meth:`torchrl.envs.EnvBase.step_and_maybe_reset`, in one visit of the env."""
-        if tensordict.get("_step", None) is not None:
-            return super().step_and_maybe_reset(tensordict)  # type: ignore[no-any-return]
-        if tensordict.device != self.device:
-            tensordict = tensordict.to(self.device)
-        self.pool.async_step_and_maybe_reset_send(tensordict, env_index=self.env_index)
-        data, root = self.pool.async_step_and_maybe_reset_recv(env_index=self.env_index)
-        tensordict.set("next", data.get("next"))
-        return tensordict, root.exclude("env_index")
+        return step_some(self.pool, tensordict, self.env_index)
 
     def _set_seed(self, seed: int | None) -> None:
-        """Seeds this env alone, and resets it once with its seed, as ``GymEnv`` does.
-
-        Raises:
-            RuntimeError: envs of the pool are in flight.
-        """
+        """Seeds this env alone, and resets it once with its seed, as ``GymEnv`` does."""
         if seed is not None:
             self.pool._simulators.seed({self.env_index: check_int("seed", seed, minimum=0)})
 

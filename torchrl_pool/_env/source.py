@@ -77,7 +77,7 @@ class Source(Protocol):
     def revive(self, pool: _core.Pool) -> None:
         """Starts worker processes anew that have ended."""
 
-    def tell(self, given: ResetArguments, envs: Sequence[int]) -> int:
+    def tell(self, pool: _core.Pool, given: ResetArguments, envs: Sequence[int]) -> int:
         """Tells workers what these envs' next reset is given. Returns the number that the reset has to name.
 
         Another reset, or none, begins without it. 0: there is nothing to tell.
@@ -159,7 +159,7 @@ class PluginSource:
     def revive(self, pool: _core.Pool) -> None:
         pass
 
-    def tell(self, given: ResetArguments, envs: Sequence[int]) -> int:
+    def tell(self, pool: _core.Pool, given: ResetArguments, envs: Sequence[int]) -> int:
         return 0
 
     def plugin_paths(self) -> list[str]:

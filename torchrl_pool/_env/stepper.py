@@ -194,9 +194,9 @@ class Stepper:
             results = self.run(_STEP, root, out, (mask, mask.data_ptr()))
         if results is None:
             return None
-        self.latest = results[0]
+        self.latest = values = results[0]
         self.after_step(begun=False)
-        return self.tensordict(self.latest)
+        return self.tensordict(values)
 
     def reset(
         self, mask: torch.Tensor | None, given: ResetArguments, tensordict: TensorDictBase | None
@@ -302,9 +302,9 @@ class Stepper:
         written = values if self.on_cpu else self.on_device(values)
         next_td = self.unsafe(written, names)
         self.after_step(begun is not None)
-        self.latest, root, done = values, written, None
+        self.latest = values if begun is None else begun
+        root, done = written, None
         if begun is not None:
-            self.latest = begun
             root = begun if self.on_cpu else self.on_device(begun)
             done = written["done"] if resets < self.num_envs else None
         return next_td, self.unsafe(self.next_root.following(entries, root, done), names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from torchrl_pool._env.arguments import (
     mask_of_reset,
 )
 from torchrl_pool._env.errors import EnvFailure, joined
-from torchrl_pool._env.in_flight import indices_of
+from torchrl_pool._env.in_flight import STEP, indices_of, receive
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.specs import Key, check_dtypes, key_named
@@ -121,7 +121,7 @@ class MujocoPool(PoolEnv):
         torch.Size([4, 3, 15])
     """
 
-    _writes_entries = False
+    _writes_entries, _steps_at_once = False, True
     _has_frame_skip = True  # or TorchRL would add a transform for it
     rng: torch.Generator
 
@@ -444,20 +444,20 @@ class MujocoPool(PoolEnv):
 
     # ---- asynchronous calls: functions see the envs that are received together
 
-    def async_step_recv(self, *args: Any, **kwargs: Any) -> TensorDictBase:
-        """As :meth:`PoolEnv.async_step_recv`. The functions see the envs that are received together."""
-        data = super().async_step_recv(*args, **kwargs)
-        rows = data if data.batch_dims else data.unsqueeze(0)
-        envs, action, written = rows.get("env_index").tolist(), rows.get("action").clone(), rows.get("next")
+    def _finish_step(self, data: TensorDictBase, accept: Callable[[], None]) -> tuple[TensorDictBase, None]:
+        written, action = data.get("next"), data.get("action").clone()
         try:
-            result = self._results(written, action, envs=envs)
+            result = self._results(written, action, envs=data.get("env_index").tolist())
         except EnvFailure as failure:
-            if (result := failure.tensordict) is not None:
-                failure.tensordict = data.set("next", result if data.batch_dims else result[0])
+            if failure.tensordict is not None:
+                failure.tensordict = data.set("next", failure.tensordict)
             raise
         own = {*result.keys(), *(key if isinstance(key, str) else key[0] for key in self.step_keys)}
         result.update(written.select(*(set(written.keys()) - own)))  # what the caller has sent along
-        return data.set("next", result if data.batch_dims else result[0])
+        return data.set("next", result), None
+
+    def _finish_reset(self, data: TensorDictBase, accept: Callable[[], None]) -> tuple[TensorDictBase, None]:
+        return self._root(data).set("env_index", data.get("env_index")), None
 
     def async_reset_send(
         self,
@@ -475,36 +475,47 @@ class MujocoPool(PoolEnv):
             options = self._options(rows, seed, options)
             super().async_reset_send(tensordict, env_index, seed=seed, options=options)
 
-    def async_reset_recv(self, *args: Any, **kwargs: Any) -> TensorDictBase:
-        """As :meth:`PoolEnv.async_reset_recv`."""
-        data = super().async_reset_recv(*args, **kwargs)
-        rows = data if data.batch_dims else data.unsqueeze(0)
-        root = self._root(rows).set("env_index", rows.get("env_index"))
-        return root if data.batch_dims else root[0]
-
     def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
         """As :meth:`PoolEnv.async_step_and_maybe_reset_send`."""
         self.async_step_send(tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(
-        self, *args: Any, **kwargs: Any
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
     ) -> tuple[TensorDictBase, TensorDictBase]:
-        """As :meth:`PoolEnv.async_step_and_maybe_reset_recv`.
+        """As :meth:`PoolEnv.async_step_and_maybe_reset_recv`. The functions see the envs received together.
 
         Which episodes have ended is known when the functions have run: their envs begin anew then, and this
-        waits for them.
+        waits for them. Until that reset an interrupt leaves the results to be received again.
         """
-        data = self.async_step_recv(*args, **kwargs)
+        wanted = min_get, env_index, max_get, timeout
+        data, root = receive(self._stepper, STEP, *wanted, self._finish_step_and_reset)
+        assert root is not None
+        return data, root
+
+    def _finish_step_and_reset(
+        self, data: TensorDictBase, accept: Callable[[], None]
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        data, _ = self._finish_step(data, accept)
         root = self.step_mdp(data)
         done = root.get("done").reshape(-1)
         if not done.any():
             return data, root
         root = root.clone()  # the step keeps what it shows
-        envs = root.get("env_index").reshape(-1)[done]
+        envs = root.get("env_index")[done]
         begins = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device).index_fill(0, envs, True)
-        begun = self._reset(self._stepper.unsafe({"_reset": begins}))[envs]
+        accept()
+        try:
+            begun = self._reset(self._stepper.unsafe({"_reset": begins}))[envs]
+        except EnvFailure as failure:
+            failure.tensordict = data
+            raise
         for key, value in begun.items():
-            (root if root.batch_dims else root.unsqueeze(0)).get(key)[done] = value
+            root.get(key)[done] = value
         return data, root
 
     # ---- many steps in one call

@@ -108,7 +108,11 @@ def note_build(library: Path, files: Sequence[Path], tasks: Sequence[str]) -> No
 def built_from(task: str) -> list[str]:
     """The sources of the plugin with this task that was built last, if the cache has one."""
     newest, found = -math.inf, list[str]()
-    for note in _cache_folder().glob("*.json"):
+    try:
+        notes = _cache_folder().glob("*.json")
+    except BuildError:
+        return []
+    for note in notes:
         try:
             content = json.loads(note.read_text())
             sources, built = list(map(str, content["sources"])), note.stat().st_mtime
@@ -132,7 +136,11 @@ def _files(sources: Sources) -> list[Path]:
 
 
 def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torchrl_pool"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torchrl_pool"
+    except RuntimeError:  # in a container whose user has a number and no name, say
+        why = "built plugins are kept in the home folder, and this user has none"
+        raise BuildError(f"{why}: set XDG_CACHE_HOME to a folder") from None
 
 
 def _compiler() -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from torchrl_pool._workers.entries import Entry, apart, joined
 from torchrl_pool._workers.probe import Info, begun
-from torchrl_pool._workers.spaces import Leaf, check_parts, leaves_of, writer_of
+from torchrl_pool._workers.spaces import Leaf, Write, check_parts, leaves_of, writer_of
 from torchrl_pool._workers.wrappers import look_up, watchers_around, wrappers
 
 Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
@@ -57,7 +57,16 @@ class GymnasiumAdapter:
         # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less, also within a wrapper.
         layers = (env, *(wrapper.env for wrapper in wrappers(env)))
         self._takes_all = all(_takes(layer, "reset", seed=None, options=None) for layer in layers)
-        self._write = writer_of(env.action_space)
+        self._gives_ints = not own_names
+        self._write = self._writer()
+
+    def _writer(self) -> Write | None:
+        """What makes an action of its leaves; a choice becomes an int, as GymEnv gives it."""
+        space = self.env.action_space
+        if self._gives_ints and isinstance(space, gymnasium.spaces.Discrete):
+            start = int(space.start)
+            return lambda leaves: int(next(leaves)) + start
+        return writer_of(space)
 
     @property
     def has_own_state(self) -> bool:
@@ -69,7 +78,7 @@ class GymnasiumAdapter:
 
     def restore(self, state: tuple[Any, Any]) -> None:
         self.env, random = state
-        self._write = writer_of(self.env.action_space)
+        self._write = self._writer()
         self._set_random(random)
 
     def _set_random(self, random: Any) -> None:

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from multiprocessing import get_start_method, process, resource_tracker, util
+from multiprocessing import get_start_method, process, resource_tracker, spawn, util
 from typing import Any, NamedTuple, TypeAlias
 
 from torchrl_pool._fork_aware_lock import fork_aware_lock
+from torchrl_pool._workers.group_signals import FOR_ALL
 from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready, memory_with, tells_of_an_end
 from torchrl_pool._workers.pickling import dump
 from torchrl_pool._workers.preloading import folders, known_packages, needed_by, needed_by_all
@@ -35,10 +36,14 @@ ENDING_SECONDS = 5.0
 #: Seconds between the end of a process's line and its own, at most.
 NOTICING_SECONDS = 1.0
 
+# The path may be longer than an argument.
 _BOOT = """
-import signal; signal.signal(signal.SIGINT, lambda *_: None)
-import json, sys; fd, sys.path[:], modules = json.loads(sys.argv[1])
-from torchrl_pool._workers.zygote import serve; serve(fd, modules)
+import json, signal, sys
+with open(int(sys.argv[2])) as memory: sys.path[:], modules, blocked = json.load(memory)
+signal.signal(signal.SIGINT, lambda *_: None)
+from torchrl_pool._workers.group_signals import hold; hold()
+signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+from torchrl_pool._workers.zygote import serve; serve(int(sys.argv[1]), modules)
 """
 
 
@@ -74,7 +79,7 @@ class ChildProcess:
         except EOFError:
             reason = os.read(self._status, 1000).decode(errors="replace")
             if not reason or reason.lstrip("-").isdigit():  # its exit code
-                raise RuntimeError("The process that starts workers has ended.") from None
+                raise RuntimeError(f"The process that starts workers, of {_python()}, has ended.") from None
             raise RuntimeError(f"No process could be started: {reason}") from None
 
     def wait_until_loaded(self) -> None:
@@ -152,7 +157,6 @@ class Launcher:
     """
 
     def __init__(self, factories: Factories) -> None:
-        _occupy_standard_streams()
         pickled = dump(factories)
         self.names = pickled.names
         self._modules = needed_by(pickled.modules)
@@ -311,20 +315,29 @@ class _Zygote:
         self.process: subprocess.Popen[bytes] | None = None
         self.line, theirs = Line.pair()
         _zygotes.add(self)
-        with contextlib.closing(theirs):
+        blocked = list(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+        setup = surroundings.path, surroundings.preloaded, blocked
+        memory = memory_with(json.dumps(setup).encode())
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, FOR_ALL)  # until it holds them
             self.process = subprocess.Popen(
                 [
-                    sys.executable,
+                    _python(),
                     "-P",  # what lies in the current folder may have the names of standard modules
                     *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
                     "-c",
                     _BOOT,
-                    json.dumps([theirs.fileno(), surroundings.path, surroundings.preloaded]),
+                    str(theirs.fileno()),
+                    str(memory),
                 ],
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), memory],
                 stdin=subprocess.DEVNULL,
                 env=ONE_THREAD | surroundings.environment,
             )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            os.close(memory)
+            theirs.close()
 
     def suits(self, surroundings: _Surroundings, modules: Sequence[str]) -> bool:
         """Whether a worker that is forked from it has nothing that it would import otherwise."""
@@ -378,11 +391,35 @@ def _of_a_child() -> dict[str, Any]:
     }
 
 
-def _occupy_standard_streams() -> None:
-    """In a program that was started without some of them, no line between processes gets their numbers."""
+def occupy_standard_streams() -> None:
+    """In a program that was started without some of them, no descriptor of a pool gets their numbers.
+
+    What a worker, or a program that it starts, takes for its output would be written there.
+    """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
     os.close(fd)
+
+
+def _python() -> str:
+    """The interpreter's program. Where Python is embedded, ``sys.executable`` may be another one, or empty.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    chosen = os.fsdecode(spawn.get_executable() or "")
+    if chosen != sys.executable:  # by multiprocessing.set_executable
+        return chosen
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    prefixes = dict.fromkeys([sys.prefix, sys.exec_prefix, sys.base_prefix])
+    own = [os.path.join(prefix, "bin", name) for prefix in prefixes]
+    for path in [chosen, *own]:
+        if os.path.basename(path).startswith(("python", "pypy")) and os.access(path, os.X_OK):
+            return path
+    raise RuntimeError(
+        f"worker processes need Python's program: sys.executable is {sys.executable!r}, and there is no "
+        f"{own[0]}: call multiprocessing.set_executable(path of a {name}), or pass num_workers=0"
+    )
 
 
 def _folder() -> str:
@@ -396,8 +433,10 @@ def _in_words(exit_code: str) -> str:
     """Empty: the guard was killed, too."""
     if not exit_code:
         return "ended, with what had started it"
-    if int(exit_code) < 0:
-        return f"was killed by signal {-int(exit_code)} ({signal.Signals(-int(exit_code)).name})"
+    if (number := -int(exit_code)) > 0:
+        # Real-time signals have no names, but for the first and the last one.
+        name = f" ({signal.Signals(number).name})" if number in list(signal.Signals) else ""
+        return f"was killed by signal {number}{name}"
     return f"ended with exit code {exit_code}"
 
 

@@ -384,10 +384,10 @@ class Worker:
     # ---- what is asked for by name ---------------------------------------------------------------------
 
     def call(
-        self, envs: Sequence[int], name: str, arguments: Sequence[Any], named: dict[str, Any]
+        self, envs: Sequence[int], name: str, arguments: Sequence[Sequence[Any]], named: dict[str, Any]
     ) -> list[Any]:
-        """Calls a method of these envs; an attribute that cannot be called is given as it is."""
-        return self._for_each(envs, lambda i, env: called(attribute(env, name), arguments, named))
+        """Calls a method of these envs, each with its arguments; another attribute is given as it is."""
+        return self._for_each(envs, lambda i, env: called(attribute(env, name), arguments[i], named))
 
     def get_attr(self, envs: Sequence[int], name: str) -> list[Any]:
         """An attribute of these envs, of the outermost layer that has it."""
@@ -482,8 +482,15 @@ LOST = Entry("respawned", "info", "bool", (1,))
 
 
 def report_of(error: BaseException) -> str:
-    """What happened in one line, and where; an id that Gymnasium refuses was not wrong in any code."""
-    if isinstance(error, NotRegistered):
+    """What happened in one line, and where: as much as can be said of an exception of any kind."""
+    try:
+        return _whole_report_of(error)
+    except BaseException:  # its __str__, __notes__ or position raise, or its class has no name
+        return f"{type(error).__name__} (the exception cannot be formatted)"
+
+
+def _whole_report_of(error: BaseException) -> str:
+    if isinstance(error, NotRegistered):  # an id that Gymnasium refuses was not wrong in any code
         return str(error)
     # Notes come after the line with the kind of error, and where the syntax is wrong before it.
     only = traceback.format_exception_only(error)

@@ -7,10 +7,11 @@ import contextlib
 import multiprocessing.util
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool._workers.group_signals import handle
 from torchrl_pool._workers.info_channel import SharedChannel
 from torchrl_pool._workers.lines import Line
 from torchrl_pool._workers.worker import Factories, InfoOptions, RequestFailure, Worker, pickled, report_of
@@ -22,13 +23,14 @@ def main(factories: Factories, channel: Line, fds: list[int], options: InfoOptio
     worker = Worker(factories, options, infos)
     os.register_at_fork(after_in_child=worker.disown)
     _end_with_the_pool(worker, channel)
-    has_pool = False
+    has_pool, reserve = False, _Reserve()
     with contextlib.suppress(EOFError, OSError):  # an env may have closed it, too
         while True:
             if has_pool:
                 worker.server(waits=True)()
             while not has_pool or channel.poll():
-                number, name, arguments = channel.recv()
+                with reserve.spent():
+                    number, name, arguments = channel.recv()
                 if name == "attach":
                     (attachment,) = arguments
                     arena = _core.Arena(fds[0], list(attachment.first_env), list(attachment.entries), False)
@@ -36,10 +38,39 @@ def main(factories: Factories, channel: Line, fds: list[int], options: InfoOptio
                 answer = _answer(number, worker, name, arguments)
                 if name == "close":
                     _end_program()
-                channel.send_bytes(answer)
+                with reserve.spent():
+                    _send(channel, number, answer)
                 if name == "close":
                     return
     _leave(worker)
+
+
+class _Reserve:
+    """A descriptor for the channel's messages, which may need one: envs may have taken all others."""
+
+    def __init__(self) -> None:
+        self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    @contextlib.contextmanager
+    def spent(self) -> Iterator[None]:
+        """Within this there is one more to be had."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        yield
+        with contextlib.suppress(OSError):
+            self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _send(channel: Line, number: int, answer: bytes) -> None:
+    """Answers; where the system has no descriptor or memory for the answer, it says so in a shorter one."""
+    try:
+        channel.send_bytes(answer)
+    except ConnectionError:
+        raise
+    except OSError as error:
+        failure = RequestFailure(-1, f"the worker process cannot answer: {error}")
+        channel.send_bytes(pickled((number, False, failure)))
 
 
 def _end_with_the_pool(worker: Worker, channel: Line) -> None:
@@ -53,13 +84,12 @@ def _end_with_the_pool(worker: Worker, channel: Line) -> None:
             _leave(worker)
             os._exit(0)
 
-    signal.signal(signal.SIGTERM, look)
-    signal.siginterrupt(signal.SIGTERM, False)
+    handle(signal.SIGTERM, look)
 
 
 def _leave(worker: Worker) -> None:
     """Closes the envs where nobody is there to be told how that went."""
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    handle(signal.SIGTERM, lambda *_: None)
     for act in (worker.close, _end_program):
         with contextlib.suppress(BaseException):
             act()

@@ -11,13 +11,19 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from torchrl_pool import _core
 from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
-from torchrl_pool._workers.launching import ChildProcess, Factories, Launcher, tell_of_waiting
+from torchrl_pool._workers.launching import (
+    ChildProcess,
+    Factories,
+    Launcher,
+    occupy_standard_streams,
+    tell_of_waiting,
+)
 from torchrl_pool._workers.lines import tells_of_an_end
 from torchrl_pool._workers.pickling import dumps
 from torchrl_pool._workers.placement import MAKING_SECONDS, Placement, fastest_placement
@@ -39,6 +45,14 @@ RETURNING_SECONDS = 1.0
 LEAVING_SECONDS = 1.0
 #: Seconds that a trial of an env may take.
 TRYING_SECONDS = 2.0
+
+
+class Question(NamedTuple):
+    """What a worker is asked for, ready to be sent."""
+
+    worker: int
+    number: int  # which its answer has, too
+    data: bytes
 
 
 class WorkerSet:
@@ -124,7 +138,7 @@ class WorkerSet:
         seconds: float | None = None
         has_answered = False
         try:
-            self._send(0, "seconds_per_step", (0,))
+            self._send(self._question(0, "seconds_per_step", (0,)))
             seconds = self._result(0, -1, time.monotonic() + TRYING_SECONDS)
             has_answered = seconds is not None
         except RequestFailure:  # its steps fail, and may not in the pool
@@ -149,6 +163,7 @@ class WorkerSet:
     def _begin(self) -> None:
         """As far as env 0 needs it."""
         self._process = os.getpid()
+        occupy_standard_streams()
         if self._info_options.passed != ():
             self._info_memory = [_memory_without_name() for _ in range(self._num_processes)]
             self._channels = [SharedChannel(memory) for memory in self._info_memory]
@@ -165,7 +180,7 @@ class WorkerSet:
     def _first_description(self) -> Description:
         """What env 0 says of itself, which may take long to be made."""
         if not self._is_local(0):
-            self._send(0, "describe", (0,))
+            self._send(self._question(0, "describe", (0,)))
             start = time.monotonic()
             tell_of_waiting(self._workers[0].channel, "the first environment to be made")
             first = cast(Description, self._result(0, -1))
@@ -193,9 +208,13 @@ class WorkerSet:
         descriptions = [first] * len(envs)
         shares = self.shares_of(envs)
         self._launch_missing(max(shares, default=0) + 1)
-        for index, share in shares.items():
-            if not self._is_local(index):
-                self._send(index, "differing", ([envs[i] for i in share], first))
+        questions = [
+            self._question(index, "differing", ([envs[i] for i in share], first))
+            for index, share in shares.items()
+            if not self._is_local(index)
+        ]
+        for question in questions:
+            self._send(question)
         for index, share in shares.items():
             if self._is_local(index):
                 assert self._local is not None
@@ -243,8 +262,8 @@ class WorkerSet:
 
     def open(self) -> None:
         """Starts what has not yet been started; then an executor may have the envs made."""
-        if self._process != os.getpid():
-            self._end()  # what there is belongs to another process, from which this one was forked
+        if self._arena is not None or self._process != os.getpid():
+            self._end()  # an interrupted close has left it, or the process that this one was forked from
         if self._memory < 0:
             self._begin()
         self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
@@ -262,7 +281,7 @@ class WorkerSet:
             self.processes.append(-1)
 
     def _attach(self, index: int, lost: str = "") -> None:
-        self._send(index, "attach", (self._attachment(index, lost),))
+        self._send(self._question(index, "attach", (self._attachment(index, lost),)))
         self._result(index, -1)
 
     def _attachment(self, index: int, lost: str = "") -> Attachment:
@@ -347,7 +366,7 @@ class WorkerSet:
             except Exception as error:
                 raise RequestFailure(-1, report_of(error)) from error
         with self._locks[index]:
-            self._send(index, name, arguments)
+            self._send(self._question(index, name, arguments))
             return self._result(index, -1)
 
     def ask_each(self, envs: Sequence[int], name: str, arguments: Any) -> list[Any]:
@@ -363,9 +382,13 @@ class WorkerSet:
         failures: list[RequestFailure] = []
 
         def ask() -> None:
-            for index, share in shares.items():
-                if not self._is_local(index):
-                    self._send(index, name, ([envs[i] for i in share], *arguments(share)))
+            questions = [
+                self._question(index, name, ([envs[i] for i in share], *arguments(share)))
+                for index, share in shares.items()
+                if not self._is_local(index)
+            ]
+            for question in questions:
+                self._send(question)
             for index, share in shares.items():
                 try:
                     if self._is_local(index):
@@ -393,14 +416,22 @@ class WorkerSet:
     def _is_local(self, index: int) -> bool:
         return index == self._num_processes
 
-    def _send(self, index: int, name: str, arguments: Sequence[Any], seconds: float | None = None) -> None:
+    def _question(self, index: int, name: str, arguments: Sequence[Any]) -> Question:
+        """A question to a worker, pickled: whatever may be refused is refused here, before anything is sent."""
         self._workers[index].wait_until_loaded()
-        number = self._numbers[index] = next(self._counter)
         known = {} if self._launcher is None else self._launcher.names
-        question = dumps((number, name, arguments), known)
+        number = next(self._counter)
+        return Question(index, number, dumps((number, name, arguments), known))
+
+    def _send(self, question: Question, seconds: float | None = None) -> None:
+        index = question.worker
+        worker, self._numbers[index] = self._workers[index], question.number
         try:
-            self._workers[index].channel.send_bytes(question, seconds=seconds)
-        except OSError as error:
+            # Answers that an interrupt or a refusal has left unread would fill the socket.
+            while worker.channel.poll():
+                worker.channel.recv_bytes()
+            worker.channel.send_bytes(question.data, seconds=seconds)
+        except (EOFError, OSError) as error:
             if not tells_of_an_end(error):  # of which the answer tells
                 raise
         if self._arena is not None:
@@ -447,7 +478,8 @@ class WorkerSet:
                 worker = self._workers[index]
                 if worker.is_loaded and not worker.channel.closed:  # by a fork: then it is another process's
                     with contextlib.suppress(TimeoutError):  # it does not read
-                        self._send(index, "close", (), max(deadline - time.monotonic(), 0.001))
+                        question = self._question(index, "close", ())
+                        self._send(question, max(deadline - time.monotonic(), 0.001))
                         asked.append(index)
             for index in asked:
                 try:
@@ -467,15 +499,18 @@ class WorkerSet:
         return RETURNING_SECONDS if at_work else CLOSING_SECONDS
 
     def _end(self) -> None:
-        workers, launcher = self._workers, self._launcher
-        descriptors = [fd for fd in (self._memory, *self._info_memory, *self.processes) if fd >= 0]
+        # Nothing can come between these: what one thread takes, no other one finds.
+        workers, self._workers = self._workers, []
+        processes, self.processes = self.processes, []
+        info_memory, self._info_memory = self._info_memory, []
+        memory, self._memory = self._memory, -1
+        launcher, self._launcher = self._launcher, None
+        self._arena, self._local, self._channels = None, None, []
         # What follows comes to its end when it is interrupted, too.
         with contextlib.ExitStack() as ending:
-            self._workers, self.processes, self._arena, self._local = [], [], None, None
-            self._launcher, self._memory = None, -1
-            self._info_memory, self._channels = [], []
-            for descriptor in descriptors:
-                ending.callback(os.close, descriptor)
+            for descriptor in (memory, *info_memory, *processes):
+                if descriptor >= 0:
+                    ending.callback(os.close, descriptor)
             if launcher is not None:
                 ending.callback(launcher.close)
             for worker in workers:

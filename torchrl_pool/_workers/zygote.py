@@ -30,7 +30,6 @@ import pickle
 import random
 import signal
 import sys
-import threading
 import traceback
 import weakref
 from collections.abc import Sequence
@@ -39,6 +38,7 @@ from functools import partial
 from multiprocessing import process, resource_tracker, spawn, util
 from typing import Any, NoReturn
 
+from torchrl_pool._workers.group_signals import hold_for, let_children_be_ended
 from torchrl_pool._workers.guard import end_children, fork_guarded
 from torchrl_pool._workers.lines import Line
 from torchrl_pool._workers.pickling import load
@@ -46,8 +46,6 @@ from torchrl_pool._workers.pickling import load
 _THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 #: Seconds that envs have to close after the end of their pool's process.
 _CLOSING_SECONDS = 0.5
-#: What a terminal and others send to a whole group of processes: it is for the pool's own.
-_FOR_ALL = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 
 #: One thread for each library: workers share the machine. What a user has set holds for them all the same.
 ONE_THREAD = dict.fromkeys(_THREAD_COUNTS, "1")
@@ -91,11 +89,6 @@ class Launch:
 
 def serve(fd: int, preloaded: Sequence[str]) -> NoReturn:
     """The zygote: forks a worker for each list of modules that it is sent, which it imports before."""
-    # They end with the pool's process. Programs that envs start would inherit that a signal is ignored.
-    for number in _FOR_ALL:
-        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:  # by nohup, say
-            signal.signal(number, lambda *_: None)
-            signal.siginterrupt(number, False)
     line = Line(fd)
     _import(preloaded)
     with contextlib.suppress(EOFError):
@@ -143,7 +136,7 @@ def _begin(line: Line, own: int, outputs: Sequence[int]) -> None:
 
 
 def _serve_pool(channel: Line) -> None:
-    _let_children_be_ended()
+    let_children_be_ended()
     _forget_what_ends_the_zygote()
     me = os.pidfd_open(os.getpid())
     channel.send(os.getpid(), [me])
@@ -166,6 +159,7 @@ def _serve_pool(channel: Line) -> None:
     spawn.prepare(setup.child)
     process.current_process()._identity = setup.identity
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
+    hold_for(setup.pid)
     worker = _Process(setup.pid, launch.number)
     worker.run = partial(_run, setup, fds, launch, channel, given)  # type: ignore[method-assign]
     sys.exit(worker._bootstrap(parent_sentinel=pool))  # type: ignore[attr-defined]
@@ -207,28 +201,6 @@ def _forget_what_ends_the_zygote() -> None:
     atexit._clear()
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]
     weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
-
-
-def _let_children_be_ended() -> None:
-    """What an env forks can be ended by SIGTERM, as ``multiprocessing`` does, from its first moment on."""
-    masks = threading.local()
-    numbers = set(_FOR_ALL) - {signal.SIGINT}
-
-    def hold() -> None:  # one that comes too early for the child waits
-        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-
-    def let_go() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
-
-    def begin() -> None:
-        try:
-            for number in numbers:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    signal.signal(number, signal.SIG_DFL)
-        finally:
-            let_go()
-
-    os.register_at_fork(before=hold, after_in_parent=let_go, after_in_child=begin)
 
 
 def _draw_anew() -> None:

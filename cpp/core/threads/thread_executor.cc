@@ -166,6 +166,7 @@ ThreadExecutor::Ran ThreadExecutor::RunSome(int home, Scratch& scratch, VisitWat
 }
 
 ThreadExecutor::Ran ThreadExecutor::RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch) {
+  const FloatModes::Scope modes(float_modes_);
   Job& job = *chunk.job;
   const Work work = WorkOf(job);
   const auto envs = job.envs.subspan(chunk.first, chunk.count);

@@ -105,11 +105,11 @@ void ThreadExecutor::GiveUpHung() {
     const auto num_homes = static_cast<std::size_t>(num_threads());
     given_up.reserve(num_homes);
     hung_.reserve(hung_.size() + num_homes);
-    const auto too_early = Clock::now() - *options_.step_timeout;
+    const auto now = Clock::now();
     for (int home = 0; home < num_threads(); ++home) {
       std::unique_ptr<Thread>& thread = home_thread(home).thread;
       if (thread) {
-        const auto visit = thread->watch.GiveUp(too_early);
+        const auto visit = thread->watch.GiveUp(*options_.step_timeout, now);
         if (!visit) continue;
         visit->job->users.fetch_add(1, std::memory_order_relaxed);
         hung_.push_back({visit->env, std::move(thread), visit->job});
@@ -178,7 +178,7 @@ bool ThreadExecutor::WaitForThreads(InterruptCheck interrupted) {
     }
     ended_.Wait(key, kInterruptPeriod);
     GiveUpHung();
-    if (interrupted()) return Join();
+    if (interrupted()) return false;
   }
 }
 

@@ -8,6 +8,7 @@
 namespace torchrl_pool::core {
 
 void WorkerExecutor::Visit(const Run& run, Waiter& waiter) {
+  const FloatModes::Scope modes(float_modes_);
   Job& job = *run.job;
   const auto envs = job.envs.subspan(run.index, run.request.count);
   Scratch& scratch = waiter.scratch;

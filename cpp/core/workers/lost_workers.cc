@@ -1,6 +1,7 @@
 // Workers that have died, exceeded the time limit, or corrupted the shared memory.
 #include <algorithm>
 #include <cstdio>
+#include <thread>
 
 #include "cpu.h"
 #include "errors.h"
@@ -12,11 +13,18 @@ namespace torchrl_pool::core {
 
 // Called by waiting threads; one at a time does it, which may take as long as starting a process.
 void WorkerExecutor::LookAtWorkers() {
-  if (is_looking_.exchange(true, std::memory_order_acquire)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_ || looking_ != std::thread::id()) return;
+    looking_ = std::this_thread::get_id();
+  }
   struct Turn {
-    ~Turn() { is_looking.store(false, std::memory_order_release); }
-    std::atomic<bool>& is_looking;
-  } turn{is_looking_};
+    ~Turn() {
+      const std::lock_guard lock(executor.mutex_);
+      executor.looking_ = {};
+    }
+    WorkerExecutor& executor;
+  } turn{*this};
   const auto now = Clock::now();
   for (int index = 0; index < num_threads(); ++index) {
     const Worker& worker = *workers_[static_cast<std::size_t>(index)];
@@ -32,11 +40,12 @@ void WorkerExecutor::LookAt(int index, Clock::time_point now) {
   const std::uint64_t begun = mailbox.begun.load(std::memory_order_acquire);
   const std::uint64_t asked = worker.asked.load(std::memory_order_acquire);
   const bool is_sound = worker.finished <= finished && finished <= begun && begun <= asked;
-  if (finished != worker.finished || begun != worker.begun) worker.progress = now;
+  if (finished != worker.finished || begun != worker.begun) worker.unchanged.Begin(now);
   worker.finished = is_sound ? finished : worker.finished;
   worker.begun = begun;
   const bool is_at_work = begun != finished;  // and not idle, or asked by a user's call
-  const bool is_late = is_at_work && options_.step_timeout && now - worker.progress > *options_.step_timeout;
+  const bool is_late =
+      is_at_work && options_.step_timeout && worker.unchanged.Exceeds(*options_.step_timeout, now);
   if (HasEnded(worker.process, 0)) {
     HandleLost(index, "its worker process " + options_.how_it_ended(index));
   } else if (!is_sound) {
@@ -90,7 +99,7 @@ void WorkerExecutor::HandleLost(int index, const std::string& why) {
   }
   const std::lock_guard lock(mutex_);
   worker.process = process;
-  worker.progress = Clock::now();
+  worker.unchanged.Begin(Clock::now());
   worker.begun = worker.finished = worker.finished_before = finished;
 }
 

@@ -340,6 +340,10 @@ void WorkerExecutor::Serve() {
     ~Turn() { serving.store(std::thread::id(), std::memory_order_release); }
     std::atomic<std::thread::id>& serving;
   } turn{serving_};
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) return;
+  }
   options_.serve();
 }
 
@@ -397,13 +401,17 @@ void WorkerExecutor::ClaimOf(int index, const Wanted& wanted, Waiter& waiter) {
 bool WorkerExecutor::Join() {
   const std::lock_guard lock(mutex_);
   is_over_ = true;
-  return num_visiting_ == 0;
+  // What this thread does itself cannot end before this returns.
+  const auto is_idle = [](std::thread::id at_work) {
+    return at_work == std::thread::id() || at_work == std::this_thread::get_id();
+  };
+  return num_visiting_ == 0 && is_idle(looking_) && is_idle(serving_);
 }
 
 bool WorkerExecutor::WaitForThreads(InterruptCheck interrupted) {
   while (!Join()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (interrupted()) return Join();
+    if (interrupted()) return false;
   }
   return true;
 }

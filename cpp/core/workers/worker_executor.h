@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "executor.h"
+#include "time_spent.h"
 #include "workers/arena.h"
 #include "workers/remote_task.h"
 
@@ -88,7 +89,7 @@ class WorkerExecutor final : public Executor {
     std::string why;           // why it has ended: the message of its envs' faults
     // ---- Used by the thread that checks the workers.
     std::uint64_t begun = 0, finished = 0;  // when last looked at
-    Clock::time_point progress{};           // when that had last changed
+    TimeSpent unchanged;                    // since one of these has changed
     std::uint64_t finished_before = 0;      // count when this process replaced another one
   };
   // Which runs a thread waits for: those of one job and of what that may have to learn after, or those of all
@@ -157,12 +158,12 @@ class WorkerExecutor final : public Executor {
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Waiter>> waiters_;  // not in use
-  bool is_over_ = false;                          // closed: nothing is visited any more
+  bool is_over_ = false;                          // closed: nothing is visited or looked at any more
+  std::thread::id looking_;                       // the thread that checks the workers
   int num_visiting_ = 0;                          // threads
   std::size_t num_waiters_ = 0;
 
   std::atomic<std::thread::id> serving_{};                    // the thread that runs `serve`
-  std::atomic<bool> is_looking_{false};                       // a thread checks the workers
   std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for one job; for any env
   std::atomic<int> num_receiving_{0};                         // threads that wait for asynchronous results
   // Incremented when the table of runs has changed in a way that waiting threads must see.

@@ -69,10 +69,10 @@ RandomChange::RandomChange(const mjModel& model, const std::string& line) {
                                    : Kind::kLogUniform;
   first_ = Number(line, parts.first);
   second_ = Number(line, parts.second);
-  if (kind_ == Kind::kNormal ? second_ < 0 : first_ > second_) {
+  if (!(kind_ == Kind::kNormal ? second_ >= 0 : first_ <= second_)) {
     throw InvalidArgument("randomize: '" + line + "': the numbers are in the wrong order");
   }
-  if (kind_ == Kind::kLogUniform && first_ <= 0) {
+  if (kind_ == Kind::kLogUniform && !(first_ > 0)) {
     throw InvalidArgument("randomize: '" + line + "': log_uniform takes numbers above 0");
   }
 }

@@ -65,7 +65,10 @@ class StateReader {
   void Bounded(T& value, const std::type_identity_t<T>& low, const std::type_identity_t<T>& high) {
     T read = value;
     Read(read);
-    if (read < low || read > high) throw InvalidArgument("the saved state holds a number out of its range");
+    // So NaN is out of its range, too.
+    if (!(read >= low && read <= high)) {
+      throw InvalidArgument("the saved state holds a number out of its range");
+    }
     value = read;
   }
   bool finished() const { return size_ == 0; }
