@@ -199,8 +199,8 @@ class PoolEnv(EnvBase):
     """Whether the executor's columns are the entries. Where a subclass computes these from them, after each
     call, neither transforms nor rollouts can be left to the executor."""
     _steps_at_once = True
-    """Whether a step with auto-reset may go past TorchRL's code. Where a subclass has a step or a reset of its
-    own it may not, unless it has an ``_advance`` too, which does both."""
+    """Whether a step with auto-reset may go past TorchRL's code: not where a subclass has a step or a reset of
+    its own, unless it has an ``_advance`` too, which does both."""
     rng: torch.Generator | None = None
     """What a subclass draws from in Python: it is a part of a collector's state."""
 

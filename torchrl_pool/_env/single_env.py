@@ -17,7 +17,7 @@ from torchrl_pool._env.some_envs import reset_some, step_some
 class SingleEnv(EnvBase):
     """One env of a :class:`~torchrl_pool.PoolEnv`, with batch size ``[]``.
 
-    It gives what a :class:`~torchrl.envs.GymEnv` gives. Its calls are the pool's, with a mask for this env, so
+    It gives what a :class:`~torchrl.envs.GymEnv` gives. Its calls are the pool's, with a mask for this env:
     many of them may be used at the same time, each by one thread. The pool is not closed by it.
 
     Args:

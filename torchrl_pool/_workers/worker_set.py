@@ -417,7 +417,7 @@ class WorkerSet:
         return index == self._num_processes
 
     def _question(self, index: int, name: str, arguments: Sequence[Any]) -> Question:
-        """A question to a worker, pickled: whatever may be refused is refused here, before anything is sent."""
+        """A question to a worker, pickled: what may be refused is refused here, before anything is sent."""
         self._workers[index].wait_until_loaded()
         known = {} if self._launcher is None else self._launcher.names
         number = next(self._counter)
