@@ -17,6 +17,7 @@ from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
 from torchrl_pool import EnvFailure, PoolEnv, fuse
 from python_envs import Sampled
 
+PACKAGE = sys.modules["torchrl_pool"].__file__
 
 def entries(folder):
     return len(os.listdir(f"/proc/self/{folder}"))
@@ -86,11 +87,14 @@ def memory():
 
 
 def processes():
-    if os.getuid() == 0:
-        user = 100_000 + os.getpid()  # whom nobody else is, for root has no limit
+    if os.getuid() == 0:  # which has no limit
+        if sys.argv[1] != "workers":
+            use()  # another user may not be able to read what this loads
+        user = 100_000 + os.getpid()  # of no other process
         os.setresuid(user, user, user)
-    if sys.argv[1] == "workers" and not os.access(os.path.realpath(sys.executable), os.X_OK):
-        return  # nobody but root can start Python
+    python = os.path.realpath(sys.executable)
+    if sys.argv[1] == "workers" and not (os.access(python, os.X_OK) and os.access(PACKAGE, os.R_OK)):
+        return  # only root can start Python with this package
     for more in (-100, 0, 1, 2, 3, 4, 6, 8, 200):
         yield Processes(more)
 

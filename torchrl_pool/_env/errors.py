@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
+from torchrl_pool._workers.changed_modules import with_hint
 
 
 class EnvFailure(RuntimeError):
@@ -75,9 +76,9 @@ def env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> E
         for index in hung:
             tensordict[index].zero_()
     return EnvFailure(
-        message,
+        with_hint(message),
         [index for index, *_ in faults],
-        [text for _, text, *_ in faults],
+        [with_hint(text) for _, text, *_ in faults],
         [step for _, _, step, _ in faults],
         hung,
         tensordict,

@@ -20,6 +20,7 @@ from torchrl_pool._env.reset_arguments import Options, ResetArguments, reset_arg
 from torchrl_pool._env.source import TASK_DEFAULT
 from torchrl_pool._env.specs import NestedSizes
 from torchrl_pool._plugins.options import unknown_option
+from torchrl_pool._workers.changed_modules import with_hint
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.gymnasium_make import make_gymnasium
 from torchrl_pool._workers.placement import Placement, placement_asked_for
@@ -214,8 +215,9 @@ def failures() -> Iterator[None]:
         yield
     except RequestFailure as failure:
         known = failure.env >= 0
-        message = f"env {failure.env} failed: {failure.report}" if known else failure.report
-        raise EnvFailure(message, [failure.env] * known, [failure.report] * known) from None
+        report = with_hint(failure.report)
+        message = f"env {failure.env} failed: {report}" if known else report
+        raise EnvFailure(message, [failure.env] * known, [report] * known) from None
 
 
 @contextlib.contextmanager

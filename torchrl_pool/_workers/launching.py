@@ -17,6 +17,7 @@ from multiprocessing import get_start_method, process, resource_tracker, spawn, 
 from typing import Any, NamedTuple, TypeAlias
 
 from torchrl_pool._fork_aware_lock import fork_aware_lock
+from torchrl_pool._workers.changed_modules import with_hint
 from torchrl_pool._workers.group_signals import FOR_ALL
 from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready, memory_with, tells_of_an_end
 from torchrl_pool._workers.pickling import dump
@@ -103,7 +104,7 @@ class ChildProcess:
             raise RuntimeError(f"{what}, which {self.why_it_is_silent()} meanwhile.") from None
         if answer.kind:
             kind = ImportError if answer.kind == "ImportError" else RuntimeError
-            raise kind(f"{what}.\n\n{answer.traceback}")
+            raise kind(f"{what}.\n\n{with_hint(answer.traceback)}")
         self.is_loaded = True
 
     def kill(self) -> None:
