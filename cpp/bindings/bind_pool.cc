@@ -137,7 +137,7 @@ void InitPool(py::module_& m) {
       .def("close", &PoolHandle::Close, py::call_guard<GilReleased>())
       .def_property_readonly("is_closed", &PoolHandle::is_closed, "Or a parent's, in a forked child.")
       .def(
-          "check_not_within", [](PoolHandle& handle) { handle->CheckNotWithin(); },
+          "check_not_within", &PoolHandle::CheckNotWithin,
           "Raises RuntimeError while the calling thread is within a call of this pool.");
 }
 

@@ -43,6 +43,7 @@ class PoolHandle {
   }
   void Close() { pool_->Close(Interrupted); }  // nothing, in a child
   bool is_closed() const { return pool_->is_closed(); }
+  void CheckNotWithin() const { pool_->CheckNotWithin(); }
   // Nobody will wait for this job: nothing, in a child.
   void Abandon(core::Job& job) { pool_->Abandon(job); }
   bool PutBack(const core::Outbox::Received& received) { return pool_->PutBack(received); }

@@ -123,9 +123,9 @@ ENDED = "its worker process ended with exit code 3"
 @pytest.mark.parametrize(
     ("call", "how", "error", "message"),
     [
-        ("get_state", "ends", RuntimeError, ENDED),
-        ("set_state", "ends", RuntimeError, ENDED),
-        ("get_state", "raises", RuntimeError, "no such thing"),
+        ("get_state", "ends", EnvFailure, ENDED),
+        ("set_state", "ends", EnvFailure, ENDED),
+        ("get_state", "raises", EnvFailure, "no such thing"),
         ("set_state", "raises", ValueError, "no such thing"),
     ],
 )
@@ -136,6 +136,7 @@ def test_a_call_with_states_that_fails_within_an_env(make_pool, call, how, error
     with pytest.raises(error, match=message) as raised:
         getattr(pool, call)(*arguments)
     assert raised.type is error
+    assert error is not EnvFailure or raised.value.env_index == [0]
     pool.reset()
 
 

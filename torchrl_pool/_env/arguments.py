@@ -21,6 +21,8 @@ EnvIndex: TypeAlias = "int | Iterable[int] | torch.Tensor | None"
 
 MOST_ENVS = 2**31 - 1
 """Of a pool: the executor keeps their numbers in 31 bits."""
+MOST_INT = 2**63 - 1
+"""Of what the executor counts: steps, results."""
 
 
 def check_int(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:

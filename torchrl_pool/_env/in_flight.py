@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
-from torchrl_pool._env.arguments import EnvIndex, env_indices, names_one_env
+from torchrl_pool._env.arguments import MOST_INT, EnvIndex, check_int, env_indices, names_one_env
 from torchrl_pool._env.errors import EnvFailure, env_failure
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import Key
@@ -128,9 +128,8 @@ def receive(
     """
     env = stepper.env
     least = env.min_get if min_get is None else min_get
-    if least < 1:
-        raise ValueError(f"min_get: expected at least 1, got {least}")
-    if max_get is not None and max_get < least:
+    least = check_int("min_get", least, minimum=1, maximum=MOST_INT)
+    if max_get is not None and check_int("max_get", max_get, minimum=1, maximum=MOST_INT) < least:
         raise ValueError(f"max_get: expected at least min_get ({least}), got {max_get}")
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout: expected seconds, at least 0, got {timeout}")

@@ -16,6 +16,7 @@ from torchrl_pool import _core
 from torchrl_pool._env.actions import Actions
 from torchrl_pool._env.arguments import (
     MOST_ENVS,
+    MOST_INT,
     EnvIndex,
     check_choice,
     check_device,
@@ -199,8 +200,8 @@ class PoolEnv(EnvBase):
     """Whether the executor's columns are the entries. Where a subclass computes these from them, after each
     call, neither transforms nor rollouts can be left to the executor."""
     _steps_at_once = True
-    """Whether a step with auto-reset may go past TorchRL's code: not where a subclass has a step or a reset of
-    its own, unless it has an ``_advance`` too, which does both."""
+    """Whether a step with auto-reset may go past TorchRL's code: not where a subclass has a step or a reset
+    of its own, unless it has an ``_advance`` too, which does both."""
     rng: torch.Generator | None = None
     """What a subclass draws from in Python: it is a part of a collector's state."""
 
@@ -239,7 +240,7 @@ class PoolEnv(EnvBase):
         task = known_task(task)
         num_envs = check_int("num_envs", number_of(task, num_envs), minimum=1, maximum=MOST_ENVS)
         if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:
-            max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
+            max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1, maximum=MOST_INT)
         float_dtype = check_float_dtype("obs_dtype", obs_dtype)
         info_keys = check_names("info_keys", info_keys)
         is_strict = check_choice("check_actions", check_actions, ("finite", "strict")) == "strict"

@@ -1,4 +1,4 @@
-"""Failures in workers of what this process has: its program has changed modules, which workers import anew."""
+"""Failures in workers of what this process has: programs change modules, which workers import anew."""
 
 from __future__ import annotations
 
