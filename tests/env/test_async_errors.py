@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+import torch
 from building import load_fault_plugin
 from flights import KINDS, calls_of, sleeper, without_memory
 from tensordict import TensorDict
@@ -181,3 +182,24 @@ def test_a_call_without_memory_for_its_results_is_refused(make_pool):
         _core.Calls().send(pool._simulators.start(), _core.Op.reset, None, [0], False, {})
     pool.async_reset_send()
     assert len(pool.async_reset_recv(pool.num_envs)) == pool.num_envs
+
+
+@pytest.mark.parametrize("shrink", ["tensor", "storage"])
+def test_a_tensor_that_has_shrunk_since_it_was_sent_is_not_read(make_pool, shrink):
+    """Rows of two sends are gathered by their addresses."""
+    pool = make_pool(num_envs=4)
+    root = pool.rand_action(pool.reset())
+    marks = torch.arange(2.0)
+    pool.async_step_send(root[:2].set("mark", marks), [0, 1])
+    pool.async_step_send(root[2:].set("mark", torch.arange(2.0)), [2, 3])
+    (marks if shrink == "tensor" else marks.untyped_storage()).resize_(0)
+    with pytest.raises((IndexError, RuntimeError), match=r"smaller since|index|storage"):
+        pool.async_step_recv(4)
+
+
+@pytest.mark.parametrize("limit", [{"min_get": 2**70}, {"max_get": 2**70}, {"min_get": 1.5}])
+def test_limits_that_the_executor_cannot_count(make_pool, limit):
+    pool = make_pool()
+    pool.async_step_send(pool.rand_action(pool.reset()))
+    with pytest.raises((ValueError, TypeError), match=next(iter(limit))):
+        pool.async_step_recv(**limit)
