@@ -30,6 +30,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.tree, self.python = folder / "tree", folder / "venv/bin/python"
+        self.commit = git("rev-parse", "HEAD", at=ROOT).strip()
         if not self.tree.exists():
             git("worktree", "prune", at=ROOT)
             git("worktree", "add", "--detach", str(self.tree), at=ROOT)
@@ -42,7 +43,7 @@ class Copy:
 
     def restore(self) -> None:
         """As committed; what was built stays."""
-        git("checkout", "--force", "--detach", git("rev-parse", "HEAD", at=ROOT).strip(), at=self.tree)
+        git("checkout", "--force", "--detach", self.commit, at=self.tree)
 
     def build(self) -> None:
         """Compiles what has changed. Raises SystemExit(2): it does not compile."""
