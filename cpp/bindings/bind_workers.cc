@@ -259,9 +259,11 @@ class Port {
     if (!request) return false;
     at_hand_ = port_.first_env() + request->first;
     end_ = at_hand_ + request->count;
+    const auto start = std::chrono::steady_clock::now();
     if (!Play(parts, *request)) {
       parts.work(static_cast<int>(request->op), at_hand_, request->count, request->seed_only);
     }
+    if (core::IsStep(request->op)) port_.CountSteps(request->count, std::chrono::steady_clock::now() - start);
     return true;
   }
 
@@ -448,6 +450,9 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     if (!gil) throw core::Interrupted();
     return save(env).template cast<std::string>();
   };
+  options.advise = [advise = Method(workers, "advise", unknown)] {
+    if (const GilTaken gil; gil) advise();
+  };
   options.load = [load = Method(workers, "load", state)](std::uint32_t env, std::string_view bytes) {
     const GilTaken gil;
     if (!gil) throw core::Interrupted();
@@ -487,6 +492,13 @@ void InitWorkers(py::module_& m) {
                }),
            kConstructs, py::arg("descriptor"), py::arg("first_env"), py::arg("entries"), py::arg("make"))
       .def_property_readonly("action_offsets", &Arena::actions, "Of env 0's row of each action, in bytes.")
+      .def_property_readonly(
+          "step_time",
+          [](const Arena& arena) {
+            const auto [steps, time] = arena.StepTime();
+            return std::pair(steps, std::chrono::duration<double>(time).count());
+          },
+          "How many steps the workers have made, and the seconds that these took.")
       .def(
           "send_word",
           [](Arena& arena, int worker) {

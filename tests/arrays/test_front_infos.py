@@ -21,7 +21,6 @@ N = len(ENVS)
 PLACES = {
     "here": {"num_workers": 0},
     "elsewhere": {"num_workers": 2},
-    "both": {"num_workers": 1, "caller_steps": True},
 }
 
 

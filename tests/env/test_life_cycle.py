@@ -98,7 +98,6 @@ def test_closing_twice_is_refused_where_one_asks_for_it(make):
         ("gymnasium:CartPole-v1", {"num_workers": 2}, 1, 2),
         ("gymnasium:CartPole-v1", {"num_workers": 9}, 1, N),
         ("gymnasium:CartPole-v1", {"num_workers": 0}, 1, 0),
-        ("gymnasium:CartPole-v1", {"num_workers": 1, "caller_steps": True}, 1, 1),
     ],
     ids=str,
 )

@@ -26,7 +26,6 @@ from torchrl_pool.stable_baselines3 import PoolVecEnv
 WHERE = {
     "here": {"num_workers": 0},
     "workers": {"num_workers": 2},
-    "both": {"num_workers": 1, "caller_steps": True},
 }
 N = 2
 HIGH = np.float32(0.8)

@@ -126,7 +126,6 @@ ALL = [*FEW, "step_and_maybe_reset", "rollout", "receive_alone", "seed", "render
     [
         ("workers", {"num_workers": 2}),
         ("here", {"num_workers": 0}),
-        ("both", {"num_workers": 1, "caller_steps": True}),
         ("timed", {"num_workers": 1, "step_timeout": 60.0}),
         ("respawned", {"num_workers": 2, "respawn": True}),
     ],

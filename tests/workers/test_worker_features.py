@@ -17,13 +17,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from launched import killed
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
 from torchrl.envs import Compose, FrameSkipTransform, GymEnv, RewardSum, StepCounter, TransformedEnv
 
-from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, _core, fuse
+from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, fuse
 from torchrl_pool._env import python_source
 
 CARTPOLE = "gymnasium:CartPole-v1"
@@ -36,7 +35,7 @@ def assert_same(ours, theirs):
             assert torch.equal(ours.get(key), value), key
 
 
-@pytest.mark.parametrize("where", [WHERE["workers"], WHERE["both"]], ids=["workers", "both"])
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
 @pytest.mark.parametrize("groups", [False, True], ids=["together", "double_buffered"])
 def test_collector_that_writes_in_place(groups, where):
     """The batches of TorchRL's own collector, over many episodes."""
@@ -83,11 +82,11 @@ def test_fused_transforms(make_pool, transforms, where):
         assert_same(ours, theirs)
 
 
-@pytest.mark.parametrize("caller_steps", [False, True])
-def test_async_exactly_once_from_three_threads(make_pool, caller_steps):
+@pytest.mark.parametrize("num_workers", [3, 0])
+def test_async_exactly_once_from_three_threads(make_pool, num_workers):
     """Each env's steps come in order, none twice, none lost."""
     num_envs, rounds = 9, 60
-    pool = make_pool(partial(Scripted, {}), num_envs, num_workers=3 - caller_steps, caller_steps=caller_steps)
+    pool = make_pool(partial(Scripted, {}), num_envs, num_workers=num_workers)
     root = pool.reset()
     root["action"] = pool.action_spec.rand()
     pool.async_step_send(root, range(num_envs))
@@ -204,13 +203,6 @@ def test_arguments_that_make_no_sense():
         PoolEnv(Sampled(), 2)
     with pytest.raises(ValueError, match="expected one callable or 3"):
         PoolEnv([Sampled] * 2, 3)
-    for given_up in ({"respawn": True}, {"step_timeout": 1.0}):
-        with pytest.raises(ValueError, match="num_workers is 0"):
-            PoolEnv(Sampled, 2, num_workers=0, **given_up)
-        with pytest.raises(ValueError, match="caller_steps is True"):
-            PoolEnv(Sampled, 2, caller_steps=True, **given_up)
-    with pytest.raises(TypeError, match="caller_steps"):
-        PoolEnv("CartPole-v1", 2, caller_steps=True)
     with pytest.raises(TypeError, match="obs_dtype"):
         PoolEnv(partial(GymEnv, "CartPole-v1"), 2, obs_dtype=torch.float64)
 
@@ -222,11 +214,9 @@ def test_without_what_only_linux_has(make_pool, monkeypatch):
     monkeypatch.setattr(python_source, "HAS_PROCESSES", False)
     monkeypatch.delattr(os, "memfd_create")
     torch.manual_seed(0)
-    assert (make_pool(seed=3, num_workers=None).rollout(20, break_when_any_done=False) == expected).all()
+    assert (make_pool(seed=3, num_workers=0).rollout(20, break_when_any_done=False) == expected).all()
     with pytest.raises(ValueError, match="worker processes need Linux"):
         make_pool()
-    with pytest.raises(ValueError, match="expected envs in worker processes"):
-        make_pool(num_workers=None, respawn=True)
 
 
 class Doubles(Sampled):
@@ -260,35 +250,6 @@ class Tells(Sampled):
 
     def where(self):
         return os.getpid()
-
-
-@pytest.mark.parametrize(
-    ("num_envs", "num_workers", "here"),
-    [(8, 1, [4, 5, 6, 7]), (9, 2, [6, 7, 8]), (4, 2, [3]), (2, 5, [1]), (1, 1, [0]), (3, 0, [0, 1, 2])],
-)
-def test_the_callers_share(make_pool, num_envs, num_workers, here):
-    pool = make_pool(Tells, num_envs, num_workers=num_workers, caller_steps=True)
-    pool.rollout(3)
-    processes = pool.call("where")
-    assert [env for env, process in enumerate(processes) if process == os.getpid()] == here
-    assert len(set(processes)) == min(num_workers, num_envs - 1) + 1 == pool.num_workers + 1
-    alone = make_pool(Tells, 99, num_workers=None, caller_steps=True)
-    assert alone.num_workers == _core.available_cpus() - 1
-
-
-def test_the_callers_share_outlives_a_worker(make_pool):
-    pool = make_pool(Tells, 6, num_workers=1, caller_steps=True)
-    root = pool.reset()
-    killed(pool.call("where", env_index=[0])[0])
-    root["action"] = pool.action_spec.rand()
-    with pytest.raises(EnvFailure, match="SIGKILL") as raised:
-        pool.step(root)
-    assert raised.value.env_index == [0, 1, 2]
-    assert pool.get_attr("steps", env_index=[3, 4, 5]) == [1, 1, 1]
-    root = pool.reset(root.set("_reset", torch.arange(6)[:, None] < 3))
-    root["action"] = pool.action_spec.rand()
-    pool.step(root)
-    assert pool.get_attr("steps") == [1, 1, 1, 2, 2, 2]
 
 
 PROGRAM = """

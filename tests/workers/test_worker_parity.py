@@ -252,12 +252,11 @@ def test_rewards_are_never_negative_zeros(make):
     assert not torch.signbit(step["episode_reward"]).any()
 
 
-@pytest.mark.parametrize("caller_steps", [False, True])
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 6])
-def test_masks_cut_through_a_worker(num_workers, caller_steps):
+def test_masks_cut_through_a_worker(num_workers):
     """Rows that a mask leaves out neither move nor change, and the others are as if there were no mask."""
     pool, serial = (
-        PoolEnv(Dictionary, 6, num_workers=num_workers, caller_steps=caller_steps),
+        PoolEnv(Dictionary, 6, num_workers=num_workers),
         SerialEnv(6, partial(wrapped, Dictionary)),
     )
     pool.set_seed(0)

@@ -68,9 +68,9 @@ class PoolEnv(EnvBase):
 
     Gives the trajectories of ``SerialEnv(num_envs, lambda: GymEnv(task))``, bit for bit (for Atari, of
     ``GymEnv`` with Gymnasium's ``AtariPreprocessing`` and ``FrameStackObservation``). Where ``task`` is a
-    callable that returns a Python env, its envs run in worker processes and give the trajectories of
-    ``SerialEnv(num_envs, task)``. Tensors that a call returns belong to the caller: the pool never writes to
-    them again.
+    callable that returns a Python env, its envs run in this process, or in ``num_workers`` others, and give
+    the trajectories of ``SerialEnv(num_envs, task)``. Tensors that a call returns belong to the caller: the
+    pool never writes to them again.
 
     Simulators and threads are created at the first reset. Until then a pool costs nothing but its specs, and
     can be pickled and sent to another process.
@@ -116,14 +116,10 @@ class PoolEnv(EnvBase):
     Keyword Args:
         num_threads: threads that step native envs, the calling one included. Default: the processors that
             this process may use (affinity mask, cgroup quota), at most ``num_envs``.
-        num_workers: worker processes that run Python envs, in equal shares. 0: the envs run in this process,
-            where a debugger reaches them; the only choice where there is no Linux. Default: whichever is
-            faster; see ``placement``. Where ``step_timeout`` or ``respawn`` is given, workers for the
-            processors that this process may use, at most ``num_envs``.
-        caller_steps: whether this process steps a share of the Python envs itself while it waits for the
-            workers. That is fastest where a step takes microseconds, with one worker less than there are
-            processors (then the default). A crash of one of these envs ends this process, and
-            ``step_timeout`` and ``respawn`` are not supported.
+        num_workers: worker processes that run Python envs, in equal shares; at most ``num_envs`` are used.
+            They import modules anew: they do not see what the program has changed in these. 0, the default:
+            the envs run in this process, with all that it has, where a debugger reaches them; the only choice
+            where there is no Linux.
         device: where outputs go. A CUDA device gets them through pinned memory, in its current stream and
             without blocking; actions may be there too, and a step waits for them alone. ``None``: CPU
             tensors in tensordicts without a device.
@@ -153,9 +149,9 @@ class PoolEnv(EnvBase):
         step_timeout: seconds that an env may take for a step, a reset or its creation, checked about every 20
             ms. One that takes longer fails with :class:`EnvFailure`. Another thread replaces that of a native
             env, whose own thread stays until the call returns, after ``close()`` too; the env may be reset
-            then. A worker process is ended, with all its envs, and restarted at their next reset. With a
-            timeout the calling thread steps no env itself, which costs microseconds per step. ``None``: no
-            limit.
+            then. Python envs need ``num_workers`` of 1 or more: a worker process is ended, with all its
+            envs, and restarted at their next reset. With a timeout the calling thread steps no native env
+            itself, which costs microseconds per step. ``None``: no limit.
         respawn: what happens to Python envs whose worker process has ended. ``False``: they fail with
             :class:`EnvFailure`, and the next reset makes them again. ``True``: they are made again at once;
             the step in which they were lost is truncated, with zeros as outputs and an entry ``"respawned"``
@@ -211,8 +207,7 @@ class PoolEnv(EnvBase):
         num_envs: int | None = None,
         *,
         num_threads: int | None = None,
-        num_workers: int | None = None,
-        caller_steps: bool = False,
+        num_workers: int = 0,
         device: torch.device | str | int | None = None,
         pin_memory: bool | None = None,
         seed: int | None = None,
@@ -267,7 +262,6 @@ class PoolEnv(EnvBase):
             },
             of_workers={
                 "num_workers": num_workers,
-                "caller_steps": caller_steps,
                 "respawn": respawn,
                 "step_timeout": step_timeout,
                 "info_keys": info_keys,
@@ -305,7 +299,6 @@ class PoolEnv(EnvBase):
         """Specs, and what follows from them."""
         source = self._source
         self.num_threads, self.num_workers = source.num_threads, source.num_workers
-        self.placement = source.placement
         self._configs = source.configs
         of_config = {config: config.outputs(layout) for config in dict.fromkeys(self._configs)}
         self._outputs = of_config[self._configs[0]]

@@ -1,4 +1,4 @@
-"""Envs of Python: what makes them, and the processes that they run in."""
+"""Envs of Python: what makes them, and where they run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from torchrl_pool._plugins.options import unknown_option
 from torchrl_pool._workers.changed_modules import with_hint
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.gymnasium_make import make_gymnasium
-from torchrl_pool._workers.placement import Placement, placement_asked_for
 from torchrl_pool._workers.worker import LOST, InfoOptions, RequestFailure
 from torchrl_pool._workers.worker_set import WorkerSet
 
@@ -44,7 +43,7 @@ def is_python(task: Any) -> bool:
 
 
 class PythonSource:
-    """Envs that functions make, in worker processes.
+    """Envs that functions make, in this process or in worker processes.
 
     Keyword Args:
         passed_infos, own_names: what fronts without tensordicts need: see
@@ -52,7 +51,7 @@ class PythonSource:
 
     Raises:
         TypeError: an argument that makes no sense for such envs, or a function that cannot be pickled.
-        ValueError: there is to be no worker, and one that may be given up.
+        ValueError: a time limit for envs in this process.
         EnvFailure: the first env cannot be made, or has what tensors cannot hold.
     """
 
@@ -61,8 +60,7 @@ class PythonSource:
         task: Any,
         num_envs: int,
         *,
-        num_workers: int | None,
-        caller_steps: bool,
+        num_workers: int,
         respawn: bool,
         step_timeout: float | None,
         task_options: Mapping[str, Any],
@@ -73,26 +71,16 @@ class PythonSource:
         passed_infos: tuple[str, ...] | None = (),
         own_names: bool = False,
     ) -> None:
-        if num_workers is not None:
-            num_workers = check_int("num_workers", num_workers, minimum=0)
+        num_workers = min(check_int("num_workers", num_workers, minimum=0), num_envs)
         if num_workers and not HAS_PROCESSES:
             raise ValueError(
                 f"num_workers: expected 0, got {num_workers}: worker processes need Linux; with 0 the envs "
                 "run in this process"
             )
-        needs_processes = respawn or step_timeout is not None
-        placement = placement_asked_for(
-            num_envs,
-            _core.available_cpus(),
-            num_workers=num_workers,
-            caller_steps=caller_steps,
-            has_processes=HAS_PROCESSES,
-            needs_processes=needs_processes,
-        )
-        if needs_processes and placement is not None and placement.num_here > 0:
+        if step_timeout is not None and num_workers == 0:
             raise ValueError(
-                f"respawn, step_timeout: expected envs in worker processes, which can be ended and replaced; "
-                f"here {placement.why}, so that envs run in this process"
+                "step_timeout: expected None with num_workers=0: an env in this process cannot be ended; "
+                "num_workers=1 or more run the envs in processes that can"
             )
         self._numbers = itertools.count(1)
         own = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
@@ -104,7 +92,7 @@ class PythonSource:
             self.workers = WorkerSet(
                 _factories(task, num_envs, task_options, limit),
                 num_envs,
-                placement,
+                num_workers,
                 InfoOptions(
                     tuple(key for key in info_keys if key not in NATIVE_KEYS),
                     passed_infos,
@@ -114,8 +102,7 @@ class PythonSource:
                 respawn,
                 step_timeout,
             )
-        self.placement: Placement | None = self.workers.placement
-        self.num_workers = self.workers.placement.num_workers
+        self.num_workers = num_workers
         descriptions = self.workers.descriptions
         configs = {
             id(one): _core.remote_config(one.name, self.workers.entries_of(one))
@@ -206,6 +193,12 @@ class PythonSource:
 
     def plugin_paths(self) -> list[str]:
         return []
+
+    def placement(self) -> str:
+        count = self.num_workers
+        where = "this process" if count == 0 else f"{count} worker process{'es' * (count > 1)}"
+        advice = self.workers.advice()
+        return f"the envs run in {where}" + f"; {advice}" * bool(advice)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ from torchrl_pool._env.specs import NestedSizes, agents_of, groups_of
 from torchrl_pool._plugins import registry
 from torchrl_pool._plugins.loading import is_builtin
 from torchrl_pool._workers.entries import Entry
-from torchrl_pool._workers.placement import Placement
 
 
 class TaskDefault:
@@ -38,7 +37,6 @@ class Source(Protocol):
         group_map: which agents are in which of them, where there are groups of agents.
         num_threads: threads of this process that the executor works in, the calling one included.
         num_workers: worker processes that step envs.
-        placement: where Python envs run; ``None``: there are none.
         info_keys: which infos are written besides those that were asked for.
         limits: of each env, the steps after which the pool truncates an episode; 0: it does not.
         states: what steps read besides actions, of one env.
@@ -53,7 +51,6 @@ class Source(Protocol):
     group_map: Mapping[str, list[str]] | None
     num_threads: int
     num_workers: int
-    placement: Placement | None
     info_keys: list[str]
     limits: list[int]
     states: Sequence[Entry]
@@ -83,6 +80,9 @@ class Source(Protocol):
         Another reset, or none, begins without it. 0: there is nothing to tell.
         """
 
+    def placement(self) -> str:
+        """Where Python envs run, in words, and where they would be faster; empty: these are none."""
+
     def plugin_paths(self) -> list[str]:
         """The libraries that another process must load first."""
 
@@ -92,7 +92,6 @@ class PluginSource:
 
     specs: Mapping[str, TensorSpec] = {}
     num_workers = 0
-    placement: Placement | None = None
     states: Sequence[Entry] = ()
     state_spec: Composite | None = None
     sets_state = False
@@ -161,6 +160,9 @@ class PluginSource:
 
     def tell(self, pool: _core.Pool, given: ResetArguments, envs: Sequence[int]) -> int:
         return 0
+
+    def placement(self) -> str:
+        return ""
 
     def plugin_paths(self) -> list[str]:
         used = {registry.find_task(task)[0] for task in self._tasks}

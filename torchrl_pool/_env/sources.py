@@ -50,13 +50,13 @@ def source_of(
         native = {**of_threads, "from_pixels": from_pixels or None}
         if given := [name for name, value in native.items() if value is not None]:
             raise TypeError(
-                f"{', '.join(given)}: expected with native tasks alone, got with Python envs, which run in "
-                "worker processes: see num_workers, and for options a list of callables"
+                f"{', '.join(given)}: expected with native tasks alone, got with Python envs: see "
+                "num_workers, and for options a list of callables"
             )
         return PythonSource(task, num_envs, **of_workers, **common)
-    if of_workers["num_workers"] is not None or of_workers["respawn"] or of_workers["caller_steps"]:
+    if of_workers["num_workers"] != 0 or of_workers["respawn"]:
         raise TypeError(
-            "num_workers, caller_steps, respawn: expected with Python envs alone, got them with "
+            "num_workers, respawn: expected with Python envs alone, got them with "
             f"{task!r}, a native task, which runs in threads: see num_threads"
         )
     return PluginSource(task, num_envs, **of_threads, **common)

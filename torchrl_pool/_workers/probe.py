@@ -1,11 +1,9 @@
-"""What an env of Gymnasium tells in steps only: its infos, the shape of its reward, how long they take."""
+"""What an env of Gymnasium tells in steps only: its infos, and the shape of its reward."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import math
-import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -20,8 +18,6 @@ Info: TypeAlias = Mapping[str, Any]
 
 MOST_STEPS, MOST_SECONDS = 1_000, 10.0
 """How long infos are looked for that have not been there yet, unless the episode ends before."""
-TIMED_SECONDS = 0.05
-"""How long steps are timed, unless the episode ends before."""
 # What those tell who watch an env's episodes.
 _STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}
 
@@ -59,30 +55,6 @@ def begun(returned: Any) -> tuple[Any, Info]:
     kinds = ", ".join(type(one).__name__ for one in returned) if isinstance(returned, tuple) else ""
     given = f"a tuple of ({kinds})" if kinds else type(returned).__name__
     raise TypeError(f"reset(): expected an observation and an info dict, as Gymnasium has it, got {given}")
-
-
-def seconds_per_step(env: gymnasium.Env[Any, Any]) -> float:
-    """How long a step takes, and its share of the reset, by a trial with random actions.
-
-    Medians, without the first step: that may load something, the interpreter is slow at first, and other
-    programs may interrupt one. An episode that is not over when the time is counts as if it were.
-    """
-    steps: list[float] = []
-    resets: list[float] = []
-    end = math.inf
-    while not resets or time.perf_counter() + resets[-1] < end:
-        start = time.perf_counter()
-        observation, info = begun(env.reset())
-        resets.append(time.perf_counter() - start)
-        end = min(end, start + resets[-1] + TIMED_SECONDS)
-        has_ended = False
-        while not has_ended and (len(steps) < 2 or time.perf_counter() < end):
-            action = _action(env, observation, info)
-            start = time.perf_counter()
-            observation, _, terminated, truncated, info = env.step(action)
-            steps.append(time.perf_counter() - start)
-            has_ended = bool(terminated or truncated)
-    return statistics.median(steps[1:] or steps) + statistics.median(resets) * len(resets) / len(steps)
 
 
 @contextlib.contextmanager

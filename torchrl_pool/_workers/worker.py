@@ -30,7 +30,6 @@ from torchrl_pool._workers.wrappers import (
     kind_of_env,
     look_up,
     picture,
-    records,
     set_attribute,
 )
 
@@ -93,8 +92,6 @@ class Description:
         sets_state: whether its ``reset(set_state=True)`` begins from these.
         specs: a TorchRL env's, pickled; ``None`` for other envs.
         group_map: a multi-agent env's, if it has one.
-        may_be_tried: whether a trial may tell how long its steps take: not those of TorchRL and PettingZoo,
-            whose steps take long anyway, nor where a wrapper records what it sees in files.
     """
 
     name: str
@@ -103,7 +100,6 @@ class Description:
     sets_state: bool
     specs: bytes | None
     group_map: dict[str, list[str]] | None
-    may_be_tried: bool
 
 
 @dataclass(frozen=True)
@@ -194,17 +190,7 @@ class Worker:
             sets_state,
             adapter.specs,
             group_map(adapter.env),
-            is_from("gymnasium", "Env", adapter.env) and not records(adapter.env),
         )
-
-    def seconds_per_step(self, env: int) -> float:
-        """How long a step of this env of Gymnasium takes, which is closed then: it is none of the pool's."""
-        from torchrl_pool._workers.probe import seconds_per_step
-
-        try:
-            return seconds_per_step(self._made(env).env)
-        finally:
-            self.close()
 
     def differing(self, envs: Sequence[int], first: Description) -> list[Description | None]:
         """Makes these envs, and describes those whose bounds are not the first env's.

@@ -1,20 +1,20 @@
-"""The workers of one pool, as the pool's own process sees them: others, and perhaps a share in itself."""
+"""The envs of one pool, as the pool's own process sees them: in worker processes, or in itself."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import pickle
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from torchrl_pool import _core
 from torchrl_pool._fork_aware_lock import fork_aware_lock
+from torchrl_pool._workers.advice import advice_on
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
 from torchrl_pool._workers.launching import (
@@ -26,7 +26,6 @@ from torchrl_pool._workers.launching import (
 )
 from torchrl_pool._workers.lines import tells_of_an_end
 from torchrl_pool._workers.pickling import dumps
-from torchrl_pool._workers.placement import MAKING_SECONDS, Placement, fastest_placement
 from torchrl_pool._workers.worker import (
     LOST,
     Attachment,
@@ -43,8 +42,6 @@ CLOSING_SECONDS = 10.0
 RETURNING_SECONDS = 1.0
 #: Seconds that a worker whose envs are closed has to end by itself, before it is killed.
 LEAVING_SECONDS = 1.0
-#: Seconds that a trial of an env may take.
-TRYING_SECONDS = 2.0
 
 
 class Question(NamedTuple):
@@ -56,7 +53,7 @@ class Question(NamedTuple):
 
 
 class WorkerSet:
-    """Where the envs of one pool live: in worker processes, in this one, or some here and some there.
+    """Where the envs of one pool live: in worker processes, or in this one.
 
     The first env is made at once, for what it says of itself, and so is the first of each further callable;
     all others when the set is opened. An executor calls the methods ``serve``, ``how_it_ended``, ``respawn``,
@@ -64,18 +61,15 @@ class WorkerSet:
 
     Args:
         factories: what makes an env, or one such for each.
-        num_envs: number of envs, which the processes share as equally as can be; this one, which has other
-            work besides, takes none of the rest.
-        placement: where they are; this process is the last of the workers. ``None``: where they are fastest,
-            as a trial says. An env more is made for it, in a process of its own, stepped, closed and thrown
-            away, with all that it has told.
+        num_envs: number of envs.
+        num_workers: processes, which have equal shares of the envs; 0: the envs are in this process.
         options: which infos the pool returns.
         respawns: whether a worker that has ended is replaced in the midst of a call.
         step_timeout: seconds that a further callable may take to make its env; ``None``: as long as it takes.
 
     Attributes:
         descriptions: of each env; where bounds are the same, one object.
-        placement: where the envs are.
+        num_processes: the worker processes.
 
     Raises:
         RequestFailure: the first env cannot be made, or cannot be one of a pool.
@@ -85,7 +79,7 @@ class WorkerSet:
         self,
         factories: Factories,
         num_envs: int,
-        placement: Placement | None,
+        num_workers: int,
         options: InfoOptions,
         respawns: bool,
         step_timeout: float | None = None,
@@ -103,90 +97,48 @@ class WorkerSet:
         self._memory = -1
         self._info_memory: list[int] = []  # of each process
         self._arena: _core.Arena | None = None
-        self._making_seconds = 0.0  # of env 0, in a worker
-        self.placement: Placement
+        self.num_processes = num_workers
+        self.first_env = _first_envs(num_envs, num_workers)
+        self._numbers = [0] * num_workers  # of the last question to each worker
+        self._locks = [fork_aware_lock() for _ in range(num_workers)]
         try:
-            if placement is None:
-                first = self._where_fastest(num_envs, _core.available_cpus())
-            else:
-                first = self._placed(num_envs, placement)
-            self.descriptions = self._describe(first, num_envs, step_timeout)
+            self._begin()
+            self.descriptions = self._describe(self._first_description(), num_envs, step_timeout)
         except BaseException:
             self.close()
             raise
         self.entries = self.entries_of(self.descriptions[0])
 
-    def _where_fastest(self, num_envs: int, num_processors: int) -> Description:
-        """What env 0 says of itself, where it is to live.
-
-        All begins as if all were to live in workers. Where a trial is not to be, it goes on so.
-        """
-        first = self._placed(num_envs, fastest_placement(num_envs, num_processors, None, 1))
-        if not first.may_be_tried:
-            return first
-        if (making := num_envs * self._making_seconds) > MAKING_SECONDS:
-            why = f"it would take about {making:.2g} s to make them one after another"
-            self.placement = replace(self.placement, why=why)
-            return first
-        seconds = self._tried()
-        torch = sys.modules.get("torch")
-        threads = 1 if torch is None else torch.get_num_threads()
-        return self._placed(num_envs, fastest_placement(num_envs, num_processors, seconds, threads))
-
-    def _tried(self) -> float | None:
-        """How long a step of env 0 takes, which ends with its worker; ``None``: it did not say."""
-        seconds: float | None = None
-        has_answered = False
-        try:
-            self._send(self._question(0, "seconds_per_step", (0,)))
-            seconds = self._result(0, -1, time.monotonic() + TRYING_SECONDS)
-            has_answered = seconds is not None
-        except RequestFailure:  # its steps fail, and may not in the pool
-            has_answered = True
-        finally:
-            if not has_answered:  # it may be in that step still
-                self._end()
-        self.close()
-        return seconds
-
-    def _placed(self, num_envs: int, placement: Placement) -> Description:
-        """What env 0 says of itself, where this has it live."""
-        self.placement = placement
-        self.has_local, self._num_processes = placement.num_here > 0, placement.num_workers
-        count = self._num_processes + self.has_local
-        self.first_env = _first_envs(num_envs, placement)
-        self._numbers = [0] * count  # of the last question to each worker
-        self._locks = [fork_aware_lock() for _ in range(count)]
-        self._begin()
-        return self._first_description()
+    @property
+    def has_local(self) -> bool:
+        """Whether the envs are in this process."""
+        return self.num_processes == 0
 
     def _begin(self) -> None:
         """As far as env 0 needs it."""
         self._process = os.getpid()
         occupy_standard_streams()
-        if self._info_options.passed != ():
-            self._info_memory = [_memory_without_name() for _ in range(self._num_processes)]
-            self._channels = [SharedChannel(memory) for memory in self._info_memory]
+        tells = self._info_options.passed != ()
         if self.has_local:
-            local = LocalChannel() if self._info_options.passed != () else None
-            self._channels += [local] if local is not None else []
-            self._local = Worker(self._factories, self._info_options, local, is_local=True)
-        if self._num_processes > 0:
-            self._launcher = Launcher(self._factories)
+            self._channels = [LocalChannel()] if tells else []
+            channel = self._channels[0] if tells else None
+            self._local = Worker(self._factories, self._info_options, channel, is_local=True)
+            self._memory = _memory_without_name()
+            return
+        if tells:
+            self._info_memory = [_memory_without_name() for _ in range(self.num_processes)]
+            self._channels = [SharedChannel(memory) for memory in self._info_memory]
+        self._launcher = Launcher(self._factories)
         self._memory = _memory_without_name()
-        if self._num_processes > 0:
-            self._workers = [self._launch(0)]
+        self._workers = [self._launch(0)]
 
     def _first_description(self) -> Description:
         """What env 0 says of itself, which may take long to be made."""
-        if not self._is_local(0):
-            self._send(self._question(0, "describe", (0,)))
-            start = time.monotonic()
-            tell_of_waiting(self._workers[0].channel, "the first environment to be made")
-            first = cast(Description, self._result(0, -1))
-            self._making_seconds = time.monotonic() - start
-            return first
-        return cast(Description, self.ask(0, "describe", 0))
+        if self.has_local:
+            return cast(Description, self.ask(0, "describe", 0))
+        self._send(self._question(0, "describe", (0,)))
+        tell_of_waiting(self._workers[0].channel, "the first environment to be made")
+        return cast(Description, self._result(0, -1))
 
     def _describe(self, first: Description, num_envs: int, step_timeout: float | None) -> list[Description]:
         if callable(self._factories):
@@ -206,28 +158,25 @@ class WorkerSet:
     ) -> list[Description]:
         """The descriptions of these envs, made by all their workers at the same time."""
         descriptions = [first] * len(envs)
+        if self._local is not None:
+            return [value or first for value in self._local.differing(envs, first)]
         shares = self.shares_of(envs)
         self._launch_missing(max(shares, default=0) + 1)
         questions = [
             self._question(index, "differing", ([envs[i] for i in share], first))
             for index, share in shares.items()
-            if not self._is_local(index)
         ]
         for question in questions:
             self._send(question)
         for index, share in shares.items():
-            if self._is_local(index):
-                assert self._local is not None
-                values = self._local.differing([envs[i] for i in share], first)
-            else:
-                worker = self._workers[index]
-                timeout = None if step_timeout is None else step_timeout * len(share)
-                if not worker.channel.poll(timeout):
-                    worker.kill()
-                try:
-                    values = self._result(index, -1)
-                except RequestFailure:  # its process has ended, as it will again, and be told
-                    continue
+            worker = self._workers[index]
+            timeout = None if step_timeout is None else step_timeout * len(share)
+            if not worker.channel.poll(timeout):
+                worker.kill()
+            try:
+                values = self._result(index, -1)
+            except RequestFailure:  # its process has ended, as it will again, and be told
+                continue
             for i, value in zip(share, values, strict=True):
                 descriptions[i] = value or first
         return descriptions
@@ -245,15 +194,10 @@ class WorkerSet:
 
     def _launch_missing(self, count: int) -> None:
         """So that there are as many workers, at least."""
-        fds = [self._memory_of(i) for i in range(len(self._workers), min(count, self._num_processes))]
+        fds = [self._memory_of(i) for i in range(len(self._workers), min(count, self.num_processes))]
         if fds:
             assert self._launcher is not None
             self._workers += self._launcher.launch_many(_TARGET, self._info_options, fds=fds)
-
-    @property
-    def num_workers(self) -> int:
-        """The processes, and one more if this one takes a share."""
-        return len(self.first_env) - 1
 
     @property
     def arena(self) -> _core.Arena:
@@ -271,13 +215,13 @@ class WorkerSet:
             if worker.wait(0):
                 self._workers[index] = self._launch(index)
                 worker.close()
-        self._launch_missing(self._num_processes)
+        self._launch_missing(self.num_processes)
         for worker in self._workers:
             self.processes.append(os.dup(worker.pidfd))
-        for index in range(self._num_processes):
+        for index in range(self.num_processes):
             self._attach(index)
         if self._local is not None:
-            self._local.attach(self._attachment(self._num_processes), self._arena)
+            self._local.attach(self._attachment(0), self._arena)
             self.processes.append(-1)
 
     def _attach(self, index: int, lost: str = "") -> None:
@@ -294,6 +238,18 @@ class WorkerSet:
         """Does what the local worker is asked for, with no call of Python's between it and the executor."""
         assert self._local is not None
         return self._local.server(waits=False)
+
+    def advice(self) -> str:
+        """Where the envs would run faster, as far as their steps have shown; empty: where they are."""
+        if self._arena is None:
+            return ""
+        num_envs = self.first_env[-1]
+        return advice_on(self.num_processes, num_envs, _core.available_cpus(), *self._arena.step_time)
+
+    def advise(self) -> None:
+        """Logs that, once steps have shown it."""
+        if advice := self.advice():
+            logging.getLogger("torchrl_pool").warning(advice)
 
     def how_it_ended(self, index: int) -> str:
         """In words that follow "its worker process"."""
@@ -358,7 +314,7 @@ class WorkerSet:
         Raises:
             RequestFailure: it failed there; ``env`` is -1 where the worker has ended.
         """
-        if self._is_local(index):
+        if self._local is not None:
             try:
                 return getattr(self._local, name)(*arguments)
             except RequestFailure:
@@ -377,6 +333,9 @@ class WorkerSet:
             name: a method of the worker that takes numbers of envs first.
             arguments: what else it is given, for the positions of its envs in the sequence.
         """
+        if self._local is not None:
+            values: list[Any] | None = getattr(self._local, name)(envs, *arguments(range(len(envs))))
+            return values or [None] * len(envs)
         shares = self.shares_of(envs)
         results: list[Any] = [None] * len(envs)
         failures: list[RequestFailure] = []
@@ -385,16 +344,12 @@ class WorkerSet:
             questions = [
                 self._question(index, name, ([envs[i] for i in share], *arguments(share)))
                 for index, share in shares.items()
-                if not self._is_local(index)
             ]
             for question in questions:
                 self._send(question)
             for index, share in shares.items():
                 try:
-                    if self._is_local(index):
-                        values = getattr(self._local, name)([envs[i] for i in share], *arguments(share))
-                    else:
-                        values = self._result(index, envs[share[0]])
+                    values = self._result(index, envs[share[0]])
                 except RequestFailure as failure:
                     failures.append(failure)
                     continue
@@ -412,9 +367,6 @@ class WorkerSet:
             return call()
         with self._locks[indices[0]]:
             self._locked(indices[1:], call)
-
-    def _is_local(self, index: int) -> bool:
-        return index == self._num_processes
 
     def _question(self, index: int, name: str, arguments: Sequence[Any]) -> Question:
         """A question to a worker, pickled: what may be refused is refused here, before anything is sent."""
@@ -523,11 +475,10 @@ class WorkerSet:
             self._end()
 
 
-def _first_envs(num_envs: int, placement: Placement) -> list[int]:
-    """Of each worker, then of this process if it has some, and the number of envs."""
-    workers, elsewhere = placement.num_workers, num_envs - placement.num_here
-    first = [elsewhere * worker // workers for worker in range(workers)]
-    return [*first, elsewhere, num_envs] if placement.num_here > 0 else [*first, num_envs]
+def _first_envs(num_envs: int, num_workers: int) -> list[int]:
+    """Of each worker, or of this process, and the number of envs."""
+    count = max(num_workers, 1)
+    return [num_envs * worker // count for worker in range(count + 1)]
 
 
 def _memory_without_name() -> int:

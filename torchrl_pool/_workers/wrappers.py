@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import io
 import itertools
-import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,21 +32,6 @@ def watcher_of(env: Any) -> Any:
     watchers = filter(_is_watcher, wrappers(env))
     telling = [one for one in watchers if getattr(one, "_stats_key", "episode") == "episode"]
     return telling[-1] if telling else None
-
-
-def records(env: Any) -> bool:
-    """Whether a wrapper writes what it sees to files: it is known to, or has a path or an open file."""
-    return any(
-        getattr(wrapper, "results_writer", None) is not None  # of Stable-Baselines3's Monitor
-        or any(kind.__name__ == "RecordVideo" for kind in type(wrapper).__mro__)
-        or any(isinstance(value, os.PathLike | io.IOBase) for value in _attributes_of(wrapper))
-        for wrapper in wrappers(env)
-    )
-
-
-def _attributes_of(wrapper: Any) -> Iterable[Any]:
-    """None of Gymnasium's own wrappers: CPython is slower with attributes once ``__dict__`` was read."""
-    return () if type(wrapper).__module__.startswith("gymnasium.") else vars(wrapper).values()
 
 
 def watchers_around(env: Any) -> list[Any]:

@@ -70,6 +70,15 @@ std::atomic<std::uint64_t>& Arena::request(int worker, std::uint64_t number) con
   return At<std::atomic<std::uint64_t>>(requests_[static_cast<std::size_t>(worker)])[number & mask];
 }
 
+std::pair<std::uint64_t, std::chrono::nanoseconds> Arena::StepTime() const {
+  std::uint64_t steps = 0, time = 0;
+  for (int worker = 0; worker < shape_.num_workers(); ++worker) {
+    steps += mailbox(worker).steps.load(std::memory_order_relaxed);
+    time += mailbox(worker).step_ns.load(std::memory_order_relaxed);
+  }
+  return {steps, std::chrono::nanoseconds(time)};
+}
+
 std::string Arena::MessageOf(std::uint32_t env) const {
   const auto* text = reinterpret_cast<const char*>(memory_ + messages_ + env * kMessageBytes);
   return {text, std::min<std::size_t>(cell(env).message_bytes, kMessageBytes)};

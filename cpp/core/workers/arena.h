@@ -14,10 +14,12 @@
 #define TORCHRL_POOL_CORE_WORKERS_ARENA_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cache_line.h"
@@ -50,6 +52,7 @@ struct Mailbox {
   std::atomic<std::uint32_t> has_message{0};                    // in the worker's channel, beside all this
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};   // envs so far, by the worker
   std::atomic<std::uint64_t> begun{0};                          // and those of requests that it has taken up
+  std::atomic<std::uint64_t> steps{0}, step_ns{0};              // steps so far, and the time that they took
   alignas(kCacheLine) std::atomic<std::uint64_t> notify_at{0};  // how many are worth waking the pool for
 };
 
@@ -117,6 +120,9 @@ class Arena {
   std::byte* RootRow(std::size_t entry, std::uint32_t env) const {
     return memory_ + roots_[entry] + env * shape_.output_bytes[entry];
   }
+
+  // Of all workers: how many steps they have made, and how long these took.
+  std::pair<std::uint64_t, std::chrono::nanoseconds> StepTime() const;
 
   std::string MessageOf(std::uint32_t env) const;
   void SetMessage(std::uint32_t env, std::string_view message) const;  // its last part, if it is too long

@@ -17,6 +17,8 @@ namespace {
 
 // Bytes of observations that are better copied while their worker goes on.
 constexpr std::size_t kWorthCopying = std::size_t{1} << 17;
+// Steps that have taken so long in all say how long a step takes.
+constexpr auto kEnoughSteps = std::chrono::seconds(2);
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
@@ -204,7 +206,10 @@ class WorkerExecutor::WaiterInUse {
 void WorkerExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
   const auto is_over = [&] { return job.finished.load(std::memory_order_acquire); };
   if (is_over()) return;
-  if (!IsStateOp(job.op)) return (void)Work({&job}, is_over, Clock::time_point::max(), interrupted);
+  if (!IsStateOp(job.op)) {
+    Work({&job}, is_over, Clock::time_point::max(), interrupted);
+    return AdviseOnce();
+  }
   const WaiterInUse waiter(*this);
   Visit({&job, {job.op, false, 0, static_cast<std::uint32_t>(job.envs.size())}, 0}, *waiter);
 }
@@ -345,6 +350,12 @@ void WorkerExecutor::Serve() {
     if (is_over_) return;
   }
   options_.serve();
+}
+
+void WorkerExecutor::AdviseOnce() {
+  if (!options_.advise || is_advised_.load(std::memory_order_relaxed)) return;
+  if (arena_.StepTime().second < kEnoughSteps) return;
+  if (!is_advised_.exchange(true)) options_.advise();
 }
 
 // ---- visiting -----------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ struct WorkerOptions {
   std::function<int(int worker)> respawn;
   std::function<std::string(std::uint32_t env)> save;  // a state; throws std::exception
   std::function<void(std::uint32_t env, std::string_view)> load;
+  std::function<void()> advise;  // once, when the envs have been stepped for a while
 };
 
 class WorkerExecutor final : public Executor {
@@ -133,6 +134,7 @@ class WorkerExecutor final : public Executor {
   void Await(const Wanted& wanted, Waiter& waiter);
   bool HasArrivals(const Waiter& waiter) const;
   void Serve();
+  void AdviseOnce();
 
   bool VisitFinished(const Wanted& wanted, Waiter& waiter);
   void ClaimOf(int worker, const Wanted& wanted, Waiter& waiter);  // under mutex_
@@ -164,6 +166,7 @@ class WorkerExecutor final : public Executor {
   std::size_t num_waiters_ = 0;
 
   std::atomic<std::thread::id> serving_{};                    // the thread that runs `serve`
+  std::atomic<bool> is_advised_{false};
   std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for one job; for any env
   std::atomic<int> num_receiving_{0};                         // threads that wait for asynchronous results
   // Incremented when the table of runs has changed in a way that waiting threads must see.

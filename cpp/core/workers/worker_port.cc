@@ -82,6 +82,11 @@ void WorkerPort::Failed(std::uint32_t env, std::string_view message) {
   cell.root = EnvCell::kFailed;
 }
 
+void WorkerPort::CountSteps(std::uint32_t count, std::chrono::nanoseconds time) {
+  mailbox_.steps.fetch_add(count, std::memory_order_relaxed);
+  mailbox_.step_ns.fetch_add(static_cast<std::uint64_t>(time.count()), std::memory_order_relaxed);
+}
+
 void WorkerPort::Finish() {
   Perturb();
   mailbox_.finished.store(++finished_, std::memory_order_seq_cst);

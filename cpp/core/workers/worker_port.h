@@ -46,6 +46,8 @@ class WorkerPort {
   void Failed(std::uint32_t env, std::string_view message);
   // The request is over for this env.
   void Finish();
+  // So many envs were stepped in this time.
+  void CountSteps(std::uint32_t count, std::chrono::nanoseconds time);
 
  private:
   bool HasWork() const;
