@@ -188,16 +188,21 @@ def heavy_tail() -> str:
 
 
 def python_envs() -> str:
-    """Pools of Python envs, placed as they choose, beside the vector envs of others."""
-    pairs = [("PoolVectorEnv", f"{kind}VectorEnv") for kind in ("Sync", "Async")]
-    pairs += [("PoolVectorEnv", "SubprocVecEnv"), ("PoolEnv, by default", "SyncVectorEnv")]
+    """Pools of Python envs in this process and in two workers, beside the vector envs of others."""
+    here, workers = "PoolVectorEnv", "PoolVectorEnv, 2 workers"
+    pairs = [(here, "SyncVectorEnv"), (workers, "SyncVectorEnv"), (workers, "AsyncVectorEnv")]
+    pairs += [
+        (workers, "SubprocVecEnv"),
+        ("PoolEnv", "SyncVectorEnv"),
+        ("PoolEnv, 2 workers", "SyncVectorEnv"),
+    ]
     rows = []
     for row in results("python_envs"):
         seconds = {name: spread["median"] for name, spread in row["seconds_per_step"].items()}
         microseconds = row["task"].removeprefix("timed_env:Timed").removesuffix("-v0")
         ratios = [f"{seconds[peer] / seconds[pool]:.2f}" for pool, peer in pairs]
-        rows.append([f"{int(microseconds):,}", str(row["num_envs"]), row["placement"], *ratios])
-    header = ["µs a step:", "envs:", "where", *(f"{p.split(',')[0]} / {q}:" for p, q in pairs)]
+        rows.append([f"{int(microseconds):,}", str(row["num_envs"]), *ratios])
+    header = ["µs a step:", "envs:", *(f"{pool} / {peer}:" for pool, peer in pairs)]
     return f"Measured on: {machine('python_envs')}.\n\n" + table(header, rows)
 
 

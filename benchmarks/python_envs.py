@@ -160,12 +160,9 @@ def contenders(
             ParallelEnv(workers, few, mp_start_method="fork")
         ),
         OURS: lambda: Gymnasium(PoolVectorEnv(task, num_envs)),
-        "PoolEnv, by default": lambda: TorchRL(PoolEnv(task, num_envs)),
+        f"{OURS}, {workers} workers": lambda: Gymnasium(PoolVectorEnv(task, num_envs, num_workers=workers)),
+        "PoolEnv": lambda: TorchRL(PoolEnv(task, num_envs)),
         f"PoolEnv, {workers} workers": lambda: TorchRL(PoolEnv(task, num_envs, num_workers=workers)),
-        f"PoolEnv, {workers - 1} workers and the caller": lambda: TorchRL(
-            PoolEnv(task, num_envs, num_workers=workers - 1, caller_steps=True)
-        ),
-        "PoolEnv, none": lambda: TorchRL(PoolEnv(task, num_envs, num_workers=0)),
         f"PoolEnv of GymEnv, {workers} workers": lambda: TorchRL(
             PoolEnv(make, num_envs, num_workers=workers)
         ),
@@ -194,15 +191,6 @@ def busy_programs(number: int) -> Iterator[None]:
             program.wait()
 
 
-def placed(contender: Any) -> str:
-    """Where the pool has put its envs: in so many workers, and this process."""
-    env = contender.envs._pool.env if isinstance(contender, Gymnasium) else contender.env
-    where, placement = [], env.placement
-    if placement.num_workers:
-        where.append(f"{placement.num_workers} worker{'s' * (placement.num_workers > 1)}")
-    return " and ".join(where + ["this process"] * (placement.num_here > 0))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -226,15 +214,13 @@ def main() -> None:
         running = {name: make() for name, make in makers.items() if name.startswith(chosen)}
         with busy_programs(parsed.busy):
             times = alternate(running, round_seconds=parsed.round_seconds, rounds=parsed.rounds)
-        placement = placed(running[OURS])
         for contender in running.values():
             contender.close()
         ours = n / times[OURS].median
         for name, seconds in times.items():
             rate = (1 if name == ALONE else n) / seconds.median
-            shown = f"{name} ({placement})" if name == OURS else name
-            rows.append([task, str(n), shown, f"{rate:,.0f}", f"{ours / rate:.2f}", f"{seconds.spread:.0%}"])
-        results.append({"task": task, "num_envs": n, "placement": placement, "seconds_per_step": times})
+            rows.append([task, str(n), name, f"{rate:,.0f}", f"{ours / rate:.2f}", f"{seconds.spread:.0%}"])
+        results.append({"task": task, "num_envs": n, "seconds_per_step": times})
     print(f"{machine_line()}\n")
     print_table(["task", "envs", "", "steps/s", f"{OURS} is … times as fast", "spread"], rows, numbers=3)
     save(parsed.json, results)

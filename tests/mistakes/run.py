@@ -71,7 +71,8 @@ class Copy:
 
     def first_failure(self, *arguments: str) -> str:
         """The first test that fails; empty: all pass."""
-        command = [str(self.python), "-m", "pytest", "-q", "-x", "--timeout", "240", *arguments]
+        limits = ["--timeout", "120", "--timeout-method", "thread"]  # which ends the process
+        command = [str(self.python), "-m", "pytest", "-q", "-x", *limits, *arguments]
         done = subprocess.run(command, cwd=self.tree, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1, 2):  # 2: -x has stopped it
             print(done.stdout[-3000:], done.stderr[-1000:], sep="\n")

@@ -21,7 +21,7 @@ import pytest
 from launched import eventually, open_files
 
 from torchrl_pool import PoolEnv
-from torchrl_pool._workers import guard, launching, preloading
+from torchrl_pool._workers import children, launching, preloading
 from torchrl_pool._workers.launching import Launcher
 from torchrl_pool._workers.zygote import ONE_THREAD
 
@@ -361,9 +361,8 @@ def test_a_process_that_cannot_be_forked_is_told_to_whoever_waits(monkeypatch, i
         raise BlockingIOError("the machine is full")
 
     monkeypatch.setattr(os, "fork", full)
-    guard.fork_guarded(lambda: None, writing)
+    children.Children.fork(None, lambda: None, writing)
     monkeypatch.undo()
-    os.close(writing)
     if is_waited_for:
         assert os.read(reading, 100) == b"BlockingIOError: the machine is full"
         os.close(reading)

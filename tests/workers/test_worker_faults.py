@@ -170,25 +170,13 @@ def test_a_worker_killed_at_rest_is_noticed(make_pool):
     step(pool, pool.reset())
 
 
-def kill_starter(workers, kind):
-    """Of the processes above workers."""
-    match kind:
-        case "guards":
-            pids = [parent_of(worker.pid) for worker in workers._workers]
-        case "zygote":
-            pids = [launching._zygote.process.pid]
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.parametrize("ended", ["guards", "zygote"])
 @pytest.mark.parametrize("after", ["reset", "close", "respawn"])
-def test_what_starts_workers_killed_at_rest(make_pool, ended, after):
+def test_what_starts_workers_killed_at_rest(make_pool, after):
     """All workers are gone with it; a reset starts others, and closing just closes."""
     pool = make_pool({}, respawn=after == "respawn")
     _, root = step(pool, pool.reset())
     workers = pool._source.workers
-    kill_starter(workers, ended)
+    os.kill(launching._zygote.process.pid, signal.SIGKILL)
     assert all(worker.wait(20) for worker in workers._workers)
     if after == "reset":
         with pytest.raises(EnvFailure, match="its worker process ended, with what"):

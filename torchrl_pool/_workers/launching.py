@@ -62,7 +62,7 @@ class ChildProcess:
         self.pid = self.pidfd = -1
         self.channel = channel
         self.is_loaded = False
-        self._status = status  # where its guard writes its exit code
+        self._status = status  # where the zygote writes its exit code
         self._zygote: _Zygote | None = zygote
         self._end = ""
         _held.add(self)
@@ -351,7 +351,7 @@ class _Zygote:
         self.line.send(modules, fds)
 
     def close(self) -> None:
-        """Nobody asks it any more: it ends as soon as its guards have ended what workers had started."""
+        """Closes its line: it ends as soon as it has ended its workers, and what these have started."""
         self.line.close()
         if self.process is not None:
             _left.append(self.process)
@@ -431,7 +431,7 @@ def _folder() -> str:
 
 
 def _in_words(exit_code: str) -> str:
-    """Empty: the guard was killed, too."""
+    """Empty: the zygote was killed, too."""
     if not exit_code:
         return "ended, with what had started it"
     if (number := -int(exit_code)) > 0:
