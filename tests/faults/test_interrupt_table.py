@@ -13,7 +13,8 @@ from functools import partial
 import torch
 from torchrl.envs import StepCounter, TransformedEnv
 from torchrl_pool import EnvFailure, PoolEnv, fuse, load_plugin
-from torchrl_pool._workers import launching, worker_set
+from torchrl_pool._processes import launching
+from torchrl_pool._workers import worker_set
 from hanging_envs import Hanging
 torch.set_num_threads(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,7 +17,7 @@ from test_launching import asked
 from torchrl.envs import EnvCreator, GymEnv, TransformedEnv, VecNorm, VecNormV2
 from worker_bodies import answering
 
-from torchrl_pool._workers.launching import Launcher
+from torchrl_pool._processes.launching import Launcher
 
 SPAWN = mp.get_context("spawn")
 

@@ -168,7 +168,7 @@ def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_its_worker(tmp_
     )
     from test_launching import ANSWER, asked
 
-    from torchrl_pool._workers.launching import Launcher
+    from torchrl_pool._processes.launching import Launcher
 
     launcher = Launcher(with_server.make)
     first, second = launcher.launch(ANSWER), launcher.launch(ANSWER)

@@ -21,9 +21,9 @@ import pytest
 from launched import eventually, open_files
 
 from torchrl_pool import PoolEnv
-from torchrl_pool._workers import children, launching, preloading
-from torchrl_pool._workers.launching import Launcher
-from torchrl_pool._workers.zygote import ONE_THREAD
+from torchrl_pool._processes import children, launching, preloading
+from torchrl_pool._processes.launching import Launcher
+from torchrl_pool._processes.zygote import ONE_THREAD
 
 ANSWER = "worker_bodies:answer"
 
@@ -393,7 +393,7 @@ def test_known_packages_begin_no_threads_and_no_streams():
     program = """if True:
         import gc, importlib, itertools, os, random
         import numpy as np
-        from torchrl_pool._workers.preloading import _OF_ALL, _SLOW
+        from torchrl_pool._processes.preloading import _OF_ALL, _SLOW
         for module in {*_OF_ALL, *itertools.chain(*_SLOW.values())}:
             importlib.import_module(module)
         print(len(os.listdir("/proc/self/task")))

@@ -343,7 +343,7 @@ def test_what_a_wrapper_forwards_is_not_its_state(wrap):
 
 @pytest.mark.parametrize("name", ["Nothing-v0", "Nowhere/Nothing-v0", "CartPole-v77"])
 def test_envs_are_registered_where_they_are_made(name):
-    with pytest.raises(EnvFailure, match="which runs in a process of its own"):
+    with pytest.raises(EnvFailure, match="import it within the function that makes the env"):
         PoolEnv(f"gymnasium:{name}", 1, num_workers=1)
     with pytest.raises(EnvFailure, match="there it can register what cannot be pickled, too"):
         PoolEnv(lambda: gymnasium.make(name), 1, num_workers=1)

@@ -14,10 +14,10 @@ def test_a_pool_process_that_ends_takes_all_with_it(how):
     ended = run(
         f"""
         import os, signal, time
-        from torchrl_pool._workers.launching import Launcher
+        from torchrl_pool._processes.launching import Launcher
         launcher = Launcher(lambda: 1)
         workers = [launcher.launch("worker_bodies:sleep") for _ in range(2)]
-        from torchrl_pool._workers import launching
+        from torchrl_pool._processes import launching
         print(launching._zygote.process.pid, *[worker.pid for worker in workers], flush=True)
         how = {how!r}
         if how == "forked" and not os.fork():  # a child that lives on must not keep them
@@ -39,7 +39,7 @@ def test_where_sigpipe_ends_programs_an_error_tells_of_an_end(ended):
     outcome = run(
         f"""
         import os, signal
-        from torchrl_pool._workers import launching
+        from torchrl_pool._processes import launching
         from worker_bodies import answering
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         launcher = launching.Launcher(lambda: 1)
@@ -71,7 +71,7 @@ def test_a_request_to_end_that_all_processes_get_is_for_the_pools():
         """
         import os, signal, time
         os.setpgid(0, 0)
-        from torchrl_pool._workers import launching
+        from torchrl_pool._processes import launching
         from worker_bodies import answering
         def forks():
             child = os.fork()
@@ -102,7 +102,7 @@ def test_what_the_main_module_of_a_started_process_defines_is_taken_along(tmp_pa
         textwrap.dedent(
             f"""
             import multiprocessing
-            from torchrl_pool._workers.launching import Launcher
+            from torchrl_pool._processes.launching import Launcher
             from worker_bodies import answering
 
             def made():
@@ -136,7 +136,7 @@ def test_files_of_the_current_folder_have_names_of_standard_modules(tmp_path):
     program.parent.mkdir()
     program.write_text(
         f"import sys; sys.path.append({str(FOLDER)!r})\n"
-        "from torchrl_pool._workers.launching import Launcher\n"
+        "from torchrl_pool._processes.launching import Launcher\n"
         "from worker_bodies import answering\n"
         "answering(Launcher(lambda: 1)).close()\n"
         "print('started')\n"
@@ -151,8 +151,8 @@ def test_a_forked_child_has_a_zygote_of_its_own():
     ended = run(
         """
         import os
-        from torchrl_pool._workers import launching
-        from torchrl_pool._workers.launching import Launcher
+        from torchrl_pool._processes import launching
+        from torchrl_pool._processes.launching import Launcher
         from worker_bodies import answering
         launcher = Launcher(lambda: 1)
         worker = answering(launcher)
@@ -202,7 +202,7 @@ def test_a_program_without_standard_streams(tmp_path, closed):
 def test_what_main_defines_is_taken_along():
     ended = run(
         """
-        from torchrl_pool._workers.launching import Launcher
+        from torchrl_pool._processes.launching import Launcher
         from worker_bodies import answering
         class Env:
             name = "of main"

@@ -262,7 +262,7 @@ def test_nothing_of_this_needs_torch():
     program = """if True:
         import sys
         from python_envs import Dictionary
-        import torchrl_pool._workers.launching
+        import torchrl_pool._processes.launching
         from torchrl_pool._workers.adapters import adapt
         adapt(Dictionary(), ["count"]).reset(0, None)
         print("torch" in sys.modules)

@@ -22,8 +22,9 @@ from torchrl.envs import (
 )
 
 from torchrl_pool import EnvFailure, PoolEnv, fuse
-from torchrl_pool._workers import launching, worker, worker_set
-from torchrl_pool._workers.lines import Line
+from torchrl_pool._processes import launching
+from torchrl_pool._processes.lines import Line
+from torchrl_pool._workers import worker, worker_set
 
 
 class Steps(gym.Env):

@@ -14,20 +14,11 @@ import multiprocessing as mp
 def fibonacci(n):
     return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
 
-@functools.singledispatch
-def kind(value):
-    return "something"
-
-@kind.register
-def _(value: int):
-    return "an int"
-
 class Missing:
     def __reduce__(self):
         return "MISSING"
 
 MISSING = Missing()
-Meters = typing.NewType("Meters", float)
 Pair = collections.namedtuple("Pair", "a b")
 
 class Colour(enum.Enum):
@@ -65,14 +56,6 @@ class Env:
     @functools.cache
     def table(n):
         return [n]
-
-    @functools.singledispatchmethod
-    def kind(self, value):
-        return "something"
-
-    @kind.register
-    def _(self, value: str):
-        return "a str"
 
     @functools.cached_property
     def slow(self):
@@ -115,14 +98,12 @@ cases = {
     "a cached local function": lambda: inner(1),
     "a cached method": cached_space,
     "of a class as what makes envs": lambda: Env().table(3),
-    "single dispatch": lambda: (kind(1), kind("1"), kind.registry[int] is kind.dispatch(bool)),
-    "a single-dispatch method": lambda: (Env().kind("a"), Env().kind(1)),
     "a cached property": lazy,
     "an object that pickles itself": lambda: again(Env()),
     "its cached method": lambda: again(Env.space) is Env.space,
     "a copy": lambda: copy.deepcopy(Env()),
     "an object through a queue": lambda: sent(Env()),
-    "a function by name": lambda: again(kind) is kind and again(fibonacci) is fibonacci,
+    "a function by name": lambda: again(local_cache) is local_cache and again(fibonacci) is fibonacci,
     "a class by name": lambda: again(Env) is Env,
     "a nested class": lambda: type(again(Outer.Inner())) is Outer.Inner,
     "an enum": lambda: again(Colour.RED) is Colour.RED and Colour(1) is Colour.RED,
@@ -131,14 +112,13 @@ cases = {
     "a dataclass": lambda: (dataclasses.asdict(again(Point(1))), typing.get_type_hints(Point)["x"] is int),
     "a frozen one": lambda: again(Slotted(4)).x,
     "one of a kind": lambda: again(MISSING) is MISSING,
-    "a new type": lambda: again(Meters) is Meters,
     "a local class": type("Local", (), {"seen": 3})().__class__.seen.__add__,
 }
 """
 PROGRAM = (
     CASES
     + """
-from torchrl_pool._workers.launching import Launcher
+from torchrl_pool._processes.launching import Launcher
 from worker_bodies import answering
 
 def outcome(make, *arguments):
@@ -179,7 +159,7 @@ def test_what_is_not_found_by_its_name_says_where_it_belongs():
     ended = run(
         """
         import pickle, threading
-        from torchrl_pool._workers.launching import Launcher
+        from torchrl_pool._processes.launching import Launcher
         from worker_bodies import answering
 
         class Elsewhere:
@@ -195,15 +175,25 @@ def test_what_is_not_found_by_its_name_says_where_it_belongs():
         except EOFError:
             pass
         launcher.close()
-        try:
-            Launcher(lambda: lock.acquire())
-        except TypeError as error:
-            print(error)
+        import functools
+
+        @functools.singledispatch
+        def kind(value):
+            return "something"
+
+        for make in (lambda: lock.acquire(), lambda: kind(1)):
+            try:
+                Launcher(make)
+            except TypeError as error:
+                print(error)
         """
     )
     assert "Can't get attribute 'Elsewhere' on <module '__main__' of a worker process" in ended.stderr
-    assert "belongs into a module that the env imports" in ended.stderr
+    assert "Worker processes do not run your script: move what is missing to a module" in ended.stderr
     assert "cannot be pickled: cannot pickle '_thread.lock' object" in ended.stdout
+    assert (
+        ended.stdout.count("Worker processes do not run your script: move it to a module and import it") == 2
+    )
 
 
 def test_what_a_worker_knows_by_name_is_sent_by_name():
@@ -284,7 +274,7 @@ def test_ids_that_a_program_registers_are_known_where_its_envs_are_made():
             try:
                 PoolEnv(task, 1, num_workers=1)
             except EnvFailure as failure:
-                print("process of its own" in str(failure))
+                print("import it within the function that makes the env" in str(failure))
         """
     )
     assert ended.stdout.splitlines() == [
@@ -299,7 +289,7 @@ def test_what_a_program_makes_of_gymnasiums_ids_holds_where_its_envs_are_made():
         """
         import gymnasium, numpy as np
         from torchrl_pool import PoolEnv
-        from torchrl_pool._workers.pickling import dump
+        from torchrl_pool._processes.pickling import dump
 
         class Env(gymnasium.Env):
             observation_space = gymnasium.spaces.Box(-9, 9, (1,))

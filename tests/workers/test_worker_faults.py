@@ -13,7 +13,7 @@ from launched import killed, open_files
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 
 from torchrl_pool import EnvFailure, PoolEnv
-from torchrl_pool._workers import launching
+from torchrl_pool._processes import launching
 from torchrl_pool._workers.worker import report_of
 
 NUM_ENVS = 4

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
-from torchrl_pool._workers.changed_modules import with_hint
+from torchrl_pool._processes.changed_modules import with_hint
 
 
 class EnvFailure(RuntimeError):

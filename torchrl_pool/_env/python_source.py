@@ -20,7 +20,7 @@ from torchrl_pool._env.reset_arguments import Options, ResetArguments, reset_arg
 from torchrl_pool._env.source import TASK_DEFAULT
 from torchrl_pool._env.specs import NestedSizes
 from torchrl_pool._plugins.options import unknown_option
-from torchrl_pool._workers.changed_modules import with_hint
+from torchrl_pool._processes.changed_modules import with_hint
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.gymnasium_make import make_gymnasium
 from torchrl_pool._workers.worker import LOST, InfoOptions, RequestFailure

@@ -1,1 +1,1 @@
-"""Python envs in processes of their own; nothing here needs torch, but for envs that do."""
+"""What runs inside a worker process, and the pool's view of all; no torch, but for envs that need it."""

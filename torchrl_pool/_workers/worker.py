@@ -13,8 +13,8 @@ import cloudpickle
 import numpy as np
 
 from torchrl_pool import _core
+from torchrl_pool._processes.children import end_process
 from torchrl_pool._workers.adapters import Adapter, adapt
-from torchrl_pool._workers.children import end_process
 from torchrl_pool._workers.entries import Entry, mismatch
 from torchrl_pool._workers.gymnasium_make import NotRegistered, made_by
 from torchrl_pool._workers.info_channel import InfoChannel

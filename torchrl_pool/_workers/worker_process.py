@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchrl_pool import _core
-from torchrl_pool._workers.group_signals import handle
+from torchrl_pool._processes.group_signals import handle
+from torchrl_pool._processes.lines import Line
 from torchrl_pool._workers.info_channel import SharedChannel
-from torchrl_pool._workers.lines import Line
 from torchrl_pool._workers.worker import Factories, InfoOptions, RequestFailure, Worker, pickled, report_of
 
 

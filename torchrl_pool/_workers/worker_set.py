@@ -14,18 +14,18 @@ from typing import Any, NamedTuple, cast
 
 from torchrl_pool import _core
 from torchrl_pool._fork_aware_lock import fork_aware_lock
-from torchrl_pool._workers.advice import advice_on
-from torchrl_pool._workers.entries import Entry
-from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
-from torchrl_pool._workers.launching import (
+from torchrl_pool._processes.launching import (
     ChildProcess,
     Factories,
     Launcher,
     occupy_standard_streams,
     tell_of_waiting,
 )
-from torchrl_pool._workers.lines import tells_of_an_end
-from torchrl_pool._workers.pickling import dumps
+from torchrl_pool._processes.lines import tells_of_an_end
+from torchrl_pool._processes.pickling import dumps
+from torchrl_pool._workers.advice import advice_on
+from torchrl_pool._workers.entries import Entry
+from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
 from torchrl_pool._workers.worker import (
     LOST,
     Attachment,

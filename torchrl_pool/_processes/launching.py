@@ -17,12 +17,12 @@ from multiprocessing import get_start_method, process, resource_tracker, spawn, 
 from typing import Any, NamedTuple, TypeAlias
 
 from torchrl_pool._fork_aware_lock import fork_aware_lock
-from torchrl_pool._workers.changed_modules import with_hint
-from torchrl_pool._workers.group_signals import FOR_ALL
-from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready, memory_with, tells_of_an_end
-from torchrl_pool._workers.pickling import dump
-from torchrl_pool._workers.preloading import folders, known_packages, needed_by, needed_by_all
-from torchrl_pool._workers.zygote import ONE_THREAD, Answer, Launch, Setup
+from torchrl_pool._processes.changed_modules import with_hint
+from torchrl_pool._processes.group_signals import FOR_ALL
+from torchrl_pool._processes.lines import MOST_DESCRIPTORS, Line, is_ready, memory_with, tells_of_an_end
+from torchrl_pool._processes.pickling import dump
+from torchrl_pool._processes.preloading import folders, known_packages, needed_by, needed_by_all
+from torchrl_pool._processes.zygote import ONE_THREAD, Answer, Launch, Setup
 
 Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
 
@@ -42,9 +42,9 @@ _BOOT = """
 import json, signal, sys
 with open(int(sys.argv[2])) as memory: sys.path[:], modules, blocked = json.load(memory)
 signal.signal(signal.SIGINT, lambda *_: None)
-from torchrl_pool._workers.group_signals import hold; hold()
+from torchrl_pool._processes.group_signals import hold; hold()
 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-from torchrl_pool._workers.zygote import serve; serve(int(sys.argv[1]), modules)
+from torchrl_pool._processes.zygote import serve; serve(int(sys.argv[1]), modules)
 """
 
 

@@ -37,10 +37,10 @@ from functools import partial
 from multiprocessing import process, resource_tracker, spawn, util
 from typing import Any, NoReturn
 
-from torchrl_pool._workers.children import Children
-from torchrl_pool._workers.group_signals import hold_for, let_children_be_ended
-from torchrl_pool._workers.lines import Line
-from torchrl_pool._workers.pickling import load
+from torchrl_pool._processes.children import Children
+from torchrl_pool._processes.group_signals import hold_for, let_children_be_ended
+from torchrl_pool._processes.lines import Line
+from torchrl_pool._processes.pickling import load
 
 _THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 #: Seconds that envs have to close after the end of their pool's process.

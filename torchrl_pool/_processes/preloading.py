@@ -41,7 +41,9 @@ _PACKAGES = ("numpy", "gymnasium", "torch", "tensordict", "torchrl", "stable_bas
 _NOT_LOOKED_INTO = frozenset({"__main__", "__mp_main__", "numpy", "gymnasium", *sys.stdlib_module_names})
 #: This package, which imports what is in it once that is used, and what of it needs no TorchRL.
 _OWN = "torchrl_pool"
-_OWN_WITHOUT_TORCH = tuple(f"{_OWN}.{part}" for part in ("_core", "_plugins", "_texts", "_workers"))
+_OWN_WITHOUT_TORCH = tuple(
+    f"{_OWN}.{part}" for part in ("_core", "_plugins", "_processes", "_texts", "_workers")
+)
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
 

@@ -15,7 +15,6 @@ import io
 import pickle
 import sys
 import types
-import typing
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
@@ -24,13 +23,12 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from torchrl_pool._workers.gymnasium_make import know, registrations
-from torchrl_pool._workers.preloading import modules_named_by
-from torchrl_pool._workers.whole_state import attributes_of, become
+from torchrl_pool._processes.attributes import attributes_of, become
+from torchrl_pool._processes.preloading import modules_named_by
+from torchrl_pool._processes.registered_ids import know, registrations
 
-_WAY_OUT = "Make it in what makes the env or in its constructor, or keep it in a module that they import."
+_WAY_OUT = "Worker processes do not run your script: move it to a module and import it, or make it in the env"
 _OF_A_MODULE = "__name__", "__file__", "__package__", "__path__"
-_OF_SINGLE_DISPATCH = getattr(functools.singledispatch(len), "__code__", None)
 
 
 class Pickled(NamedTuple):
@@ -113,8 +111,8 @@ class _Main(types.ModuleType):
 
     def __repr__(self) -> str:
         return (
-            "<module '__main__' of a worker process, which holds what the factories refer to; "
-            "what is looked up by nothing but its name belongs into a module that the env imports>"
+            "<module '__main__' of a worker process. Worker processes do not run your script: move what is "
+            "missing to a module, and import it>"
         )
 
 
@@ -231,18 +229,12 @@ def _by_value(obj: Any, main: types.ModuleType) -> Any:
         return object.__new__, (kind,), vars(obj), None, None, become
     if kind.__name__ == "EnvCreator" and kind.__module__.startswith("torchrl."):  # its envs share a state
         _share(obj.state_dict())
-    is_cache = isinstance(obj, functools._lru_cache_wrapper)
-    is_single_dispatch = getattr(obj, "__code__", None) is _OF_SINGLE_DISPATCH
-    if is_cache or is_single_dispatch or kind.__module__ == "typing":
+    if isinstance(obj, functools._lru_cache_wrapper):  # of a method, say
         module = sys.modules.get(getattr(obj, "__module__", None) or "")
         if module is not main and _name_in(module, obj):
             return NotImplemented
-        if is_cache:
-            own = {name: value for name, value in vars(obj).items() if name != "cache_parameters"}
-            return _cached, (obj.__wrapped__, obj.cache_parameters()), own
-        if is_single_dispatch:
-            return functools.singledispatch, (obj.__wrapped__,), dict(obj.registry), None, None, _register
-        return _reduced_of_typing(obj)
+        own = {name: value for name, value in vars(obj).items() if name != "cache_parameters"}
+        return _cached, (obj.__wrapped__, obj.cache_parameters()), own
     if _is_single(obj, main):
         reduced = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         if isinstance(reduced, str):
@@ -254,24 +246,8 @@ def _by_value(obj: Any, main: types.ModuleType) -> Any:
     return NotImplemented
 
 
-def _reduced_of_typing(obj: Any) -> Any:
-    match type(obj).__name__:
-        case "NewType":
-            return typing.NewType, (obj.__name__, obj.__supertype__), {"__module__": obj.__module__}
-        case "TypeAliasType":
-            return type(obj), (obj.__name__, obj.__value__)
-        case "ParamSpec" | "TypeVarTuple":
-            return type(obj), (obj.__name__,)
-    return NotImplemented
-
-
 def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
-
-
-def _register(function: Any, registry: Mapping[type, Callable[..., Any]]) -> None:
-    for kind, implementation in registry.items():
-        function.register(kind, implementation)
 
 
 #: Until Python 3.12 it holds a lock.

@@ -1,0 +1,1 @@
+"""Worker processes: started, watched, ended; and what travels to them."""
