@@ -89,11 +89,11 @@ def git(*arguments: str, at: Path) -> str:
     return done.stdout
 
 
-def finder_of(copy: Copy, patch: Path, *, only_finders: bool) -> str:
+def finder_of(copy: Copy, name: str, *, only_finders: bool) -> str:
     """The test that finds a mistake, which is written into its patch; empty: none does."""
-    text = patch.read_text()
-    (named,) = re.findall(r"^Finder: (.*)$", text, re.MULTILINE)
-    git("apply", str(patch), at=copy.tree)
+    patch, committed = FOLDER / f"{name}.patch", copy.tree / "tests/mistakes" / f"{name}.patch"
+    (named,) = re.findall(r"^Finder: (.*)$", committed.read_text(), re.MULTILINE)
+    git("apply", str(committed), at=copy.tree)
     try:
         copy.build()
         tests = ["-m", "", named] if "::" in named else named.split()  # a test, or files
@@ -101,7 +101,7 @@ def finder_of(copy: Copy, patch: Path, *, only_finders: bool) -> str:
         if not found and not only_finders:
             found = copy.first_failure()
         if "::" in found and found != named:
-            patch.write_text(text.replace(f"Finder: {named}", f"Finder: {found}"))
+            patch.write_text(patch.read_text().replace(f"Finder: {named}", f"Finder: {found}"))
         return found
     finally:
         copy.restore()
@@ -119,7 +119,7 @@ def main() -> None:
     copy, missed = Copy(settings.copy), []
     for name in names:
         start = time.monotonic()
-        found = finder_of(copy, FOLDER / f"{name}.patch", only_finders=settings.only_finders)
+        found = finder_of(copy, name, only_finders=settings.only_finders)
         print(f"{name}: {found or 'MISSED'} ({time.monotonic() - start:.0f} s)", flush=True)
         missed += [] if found else [name]
     copy.build()
