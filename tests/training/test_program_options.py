@@ -68,7 +68,7 @@ def refusal(program, arguments, capsys):
         (dqn, ["--distributional", "--double"], "--distributional: expected neither --double"),
         (ppo, ["--episodic-life"], "--episodic-life: expected a game of Atari's as --task"),
         (impala, ["--sticky-actions", "0.5"], "--sticky-actions: expected a game of Atari's as --task"),
-        (ppo, ["--num-workers", "0"], "--num-workers: expected gymnasium:ID as --task, got 'CartPole-v1'"),
+        (ppo, ["--num-workers", "1"], "--num-workers: expected gymnasium:ID as --task, got 'CartPole-v1'"),
         (ppo, ["--hidden-size", "32"], "--hidden-size: expected --recurrent other than none with it"),
         (dqn, ["--value-min", "-1"], "--value-min: expected --distributional with it"),
         (sac, ["--priority-beta", "1"], "--priority-beta: expected --priority-alpha other than 0.0"),

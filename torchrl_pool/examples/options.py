@@ -160,8 +160,8 @@ class EnvOptions:
     # probability that a game repeats the last action (Atari)
     sticky_actions: Annotated[Share, OnlyFor("atari")] = 0.0
     all_actions: Kept[Annotated[bool, OnlyFor("atari")]] = False  # all 18 actions of the joystick
-    # worker processes of a pool, 0: none (gymnasium:ID); default: whichever is faster
-    num_workers: Annotated[int | None, Limits(least=0), OnlyFor(GYMNASIUM)] = None
+    # worker processes of a pool (gymnasium:ID); 0: its envs run in this process
+    num_workers: Annotated[int, Limits(least=0), OnlyFor(GYMNASIUM)] = 0
 
     # Not options, but what a program is like:
     clips_actions = False  # simulators get the nearest action that they can take; policies learn from theirs
