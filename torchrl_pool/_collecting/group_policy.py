@@ -27,31 +27,19 @@ def policy_for_rows(policy: Any, call: Policy, action_spec: Composite, rows: sli
     if isinstance(policy, RandomPolicy):
         random: Policy = RandomPolicy(action_spec[rows])
         return take_apart(random) or random
-    return _PolicyForRows(policy, call, action_spec, rows)
+    # Exploration modules and safe actors may hold the spec for all envs: within a call, that for these.
+    specs = {
+        module: _cut(spec, action_spec, rows)
+        for module in (policy.modules() if isinstance(policy, nn.Module) else ())
+        if isinstance(spec := getattr(module, "_spec", None), TensorSpec) and _is_for_all(spec, action_spec)
+    }
 
-
-class _PolicyForRows:
-    """Calls a policy for some of the envs.
-
-    Exploration modules and safe actors may hold the spec for all envs. During a call they hold that for
-    these.
-    """
-
-    def __init__(self, policy: Any, call: Policy, action_spec: Composite, rows: slice) -> None:
-        self._call = call
-        self._specs = {
-            module: _cut(spec, action_spec, rows)
-            for module in (policy.modules() if isinstance(policy, nn.Module) else ())
-            if isinstance(spec := getattr(module, "_spec", None), TensorSpec)
-            and _is_for_all(spec, action_spec)
-        }
-
-    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for_all = {module: module.__dict__["_spec"] for module in self._specs}
+    def call_for_rows(tensordict: TensorDictBase) -> TensorDictBase:
+        for_all = {module: module.__dict__["_spec"] for module in specs}
         try:
-            for module, spec in self._specs.items():
+            for module, spec in specs.items():
                 module.__dict__["_spec"] = spec
-            return self._call(tensordict)
+            return call(tensordict)
         except RuntimeError as error:
             error.add_note(
                 f"double_buffered called the policy for {len(tensordict)} of the envs. A module of it that "
@@ -61,6 +49,8 @@ class _PolicyForRows:
         finally:
             for module, spec in for_all.items():
                 module.__dict__["_spec"] = spec
+
+    return call_for_rows
 
 
 def _is_for_all(spec: TensorSpec, action_spec: Composite) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import torch
 from numpy.typing import DTypeLike
@@ -53,13 +53,6 @@ _STEPS_AND_RESETS = (
     "step", "_step", "_step_proc_data", "step_mdp", "reset", "_reset", "_reset_proc_data", "maybe_reset",
     "step_and_maybe_reset",
 )  # fmt: skip
-
-
-class Holder(Protocol):
-    """What holds tensors that a pool's calls have left."""
-
-    def let_go(self) -> None:
-        """Forgets them: the pool is closed."""
 
 
 @AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one
@@ -250,7 +243,7 @@ class PoolEnv(EnvBase):
         self.num_envs = num_envs
         self.task = task
         self._pin_memory_wish = pin_memory
-        self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self._steppers: weakref.WeakSet[Stepper] = weakref.WeakSet()  # its own, and those of fused envs
         step_timeout = check_seconds("step_timeout", step_timeout)
         self._source = source_of(
             task,
@@ -340,6 +333,7 @@ class PoolEnv(EnvBase):
         self._stepper = Stepper(
             self, Columns.of(self._outputs), self._actions.plain, self._next_root, nested=self._nested
         )
+        self._steppers.add(self._stepper)
         self.step_keys, self.root_keys = list(self._stepper.step_prototypes), self._stepper.root_keys
 
     # ---- reset -----------------------------------------------------------------------------------------
@@ -845,8 +839,8 @@ class PoolEnv(EnvBase):
             self._simulators.close()
         finally:
             if self._simulators.was_closed:  # else it was refused, or interrupted before it began
-                for holder in (self._stepper, *self._holders):
-                    holder.let_go()
+                for stepper in list(self._steppers):
+                    stepper.let_go()
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.

@@ -51,7 +51,7 @@ class NativePart(Stepper):
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
         self._pools_latest = env._stepper.latest  # as long as nobody has used the pool by itself
-        env._holders.add(self)
+        env._steppers.add(self)
 
     def let_go(self) -> None:
         """As :meth:`Stepper.let_go`."""

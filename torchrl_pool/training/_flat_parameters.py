@@ -60,45 +60,6 @@ def shrinking(gradient: torch.Tensor, max_norm: float) -> torch.Tensor:
     return (max_norm / (norm + 1e-6)).clamp_max(1.0)
 
 
-class Pieces:
-    """Parameters as parts of the tensors that an update reads and writes, for as long as they are that.
-
-    Args:
-        named: all parameters of the networks, by name; those that do not learn (``requires_grad=False``)
-            stay where they are.
-        flat: made of those that learn.
-
-    Raises:
-        RuntimeError: by :meth:`gradient`, see there.
-    """
-
-    def __init__(self, named: Iterable[tuple[str, torch.Tensor]], flat: nn.Parameter) -> None:
-        assert flat.grad is not None
-        self._flat, self._flat_grad = flat, flat.grad
-        self._pieces = [(name, one, one.data_ptr(), one.requires_grad, one.grad) for name, one in named]
-
-    def gradient(self) -> torch.Tensor:
-        """Where the gradient of all goes, which ``optimizer.step()`` reads; others may have left it changed.
-
-        What somebody's ``zero_grad()`` has taken away is given back: updates set it to zero.
-
-        Raises:
-            RuntimeError: a parameter lies elsewhere, as after ``to()`` or ``double()``, or has been frozen or
-                freed: what is learned here would not be what is called there.
-        """
-        if self._flat.grad is not self._flat_grad:
-            self._flat.grad = self._flat_grad
-        for name, parameter, address, learns, grad in self._pieces:
-            if parameter.data_ptr() != address:
-                raise RuntimeError(f"{name!r} was moved after the update was made: make a new update")
-            if parameter.requires_grad is not learns:
-                done = "frozen" if learns else "freed"
-                raise RuntimeError(f"{name!r} was {done} after the update was made: make a new update")
-            if parameter.grad is not grad and learns:
-                parameter.grad = grad
-        return self._flat_grad
-
-
 class FlatUpdate:
     """What updates have in common whose optimiser steps one flat parameter.
 
@@ -117,7 +78,10 @@ class FlatUpdate:
         named = dict(networks.named_parameters())
         self._own = {name: one for name, one in named.items() if one.requires_grad}
         self._flat = flatten_parameters(self._own.values())
-        self._pieces = Pieces(named.items(), self._flat)
+        self._flat_grad = self._flat.grad
+        self._parameters = [
+            (name, one, one.data_ptr(), one.requires_grad, one.grad) for name, one in named.items()
+        ]
         self._watched: list[tuple[Any, Any, Any, None]] = [
             (module._parameters, name, one, None)
             for module in networks.modules()
@@ -131,13 +95,31 @@ class FlatUpdate:
         self.optimizer = optimizer([self._flat])
 
     def _gradient_memory(self) -> torch.Tensor:
-        """Where the gradient of all parameters goes, which are still those that this was made of."""
+        """Where the gradient of all parameters goes, which ``optimizer.step()`` reads.
+
+        What a ``zero_grad()`` elsewhere has taken away is given back: updates set it to zero.
+
+        Raises:
+            RuntimeError: a parameter lies elsewhere, as after ``to()`` or ``double()``, or has been replaced,
+                frozen or freed: what is learned here would not be what is called there.
+        """
         if not _core.is_unchanged(self._watched):
             raise RuntimeError(
                 "a parameter was replaced after the update was made, as load_state_dict(..., "
                 "assign=True) does: make a new update"
             )
-        return self._pieces.gradient()
+        if self._flat.grad is not self._flat_grad:
+            self._flat.grad = self._flat_grad
+        for name, parameter, address, learns, grad in self._parameters:
+            if parameter.data_ptr() != address:
+                raise RuntimeError(f"{name!r} was moved after the update was made: make a new update")
+            if parameter.requires_grad is not learns:
+                done = "frozen" if learns else "freed"
+                raise RuntimeError(f"{name!r} was {done} after the update was made: make a new update")
+            if parameter.grad is not grad and learns:
+                parameter.grad = grad
+        assert self._flat_grad is not None
+        return self._flat_grad
 
     def state_dict(self) -> dict[str, Any]:
         """Parameters and the optimizer's state."""
