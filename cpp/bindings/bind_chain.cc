@@ -114,15 +114,15 @@ Stage MakeGrayScale(const std::string& dtype, const std::string& real, Index in,
 }
 
 Stage MakeVecNorm(const std::string& dtype, Index in, Index out, std::size_t size, Address sum, Address ssq,
-                  Address count, Address lock, double decay, double eps, bool frozen) {
+                  Address count, double decay, double eps, bool frozen) {
   return OfFloat<core::VecNormStage>(dtype, in, out, size,
-                                     core::VecNormState{sum, ssq, count, lock, decay, eps, frozen});
+                                     core::VecNormState{sum, ssq, count, decay, eps, frozen});
 }
 
 Stage MakeVecNormV2(const std::string& dtype, Index in, Index out, std::size_t size, std::size_t num_envs,
-                    Address loc, Address var, Address count, Address lock, double decay, double eps,
+                    Address loc, Address var, Address count, double decay, double eps,
                     bool frozen, bool reduces) {
-  const core::VecNormV2State state{loc, var, count, lock, decay, eps, frozen, reduces};
+  const core::VecNormV2State state{loc, var, count, decay, eps, frozen, reduces};
   return OfFloat<core::VecNormV2Stage>(dtype, in, out, size, num_envs, state);
 }
 
@@ -184,10 +184,10 @@ void InitStages(py::module_& m) {
   define("sign", &EachNumber<core::Sign>, "dtype", "in_", "out", "size");
   define("is_positive", &EachNumber<core::IsPositive>, "dtype", "in_", "out", "size");
   define("cast", &MakeCast, "from_dtype", "to_dtype", "in_", "out", "size");
-  define("vec_norm", &MakeVecNorm, "dtype", "in_", "out", "size", "sum", "ssq", "count", "lock", "decay",
-         "eps", "frozen");
+  define("vec_norm", &MakeVecNorm, "dtype", "in_", "out", "size", "sum", "ssq", "count", "decay", "eps",
+         "frozen");
   define("vec_norm_v2", &MakeVecNormV2, "dtype", "in_", "out", "size", "num_envs", "loc", "var", "count",
-         "lock", "decay", "eps", "frozen", "reduces");
+         "decay", "eps", "frozen", "reduces");
   define("copy", &MakeCopy, "in_", "out", "sizes", "from_strides", "to_strides", "from_offset", "to_offset",
          "bytes");
   define("cat_frames", &MakeCatFrames, "in_", "out", "kept", "blocks", "frames", "bytes", "padding");
@@ -198,8 +198,8 @@ void InitStages(py::module_& m) {
   define("episode_value", &MakeEpisodeValue, "before", "out", "first");
   define("end_of_life", &Make<core::EndOfLifeStage, Index, Index, Index, Index>, "lives", "before", "done",
          "out");
-  define("traj_counter", &Make<core::TrajCounterStage, Index, std::size_t, Address, Address>, "out",
-         "num_envs", "count", "lock");
+  define("traj_counter", &Make<core::TrajCounterStage, Index, std::size_t, Address>, "out", "num_envs",
+         "count");
 }
 
 }  // namespace

@@ -1,14 +1,9 @@
 #include "chain.h"
 
-#include <semaphore.h>
-#include <time.h>
-
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "cache_line.h"
-#include "cpu.h"
 #include "job.h"
 
 namespace torchrl_pool::core {
@@ -16,8 +11,6 @@ namespace {
 
 // Values that live no longer than a phase stay in the cache.
 constexpr std::size_t kTempBytes = 16 << 10;
-
-constexpr long kSecond = 1'000'000'000;
 
 // Of the thread's own, whichever chain they are of.
 std::byte* TempMemory(std::size_t bytes) {
@@ -27,30 +20,6 @@ std::byte* TempMemory(std::size_t bytes) {
 }
 
 std::size_t WholeLines(std::size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine; }
-
-// A lock while this lives, if it is to be had soon: another process may hold it for ever.
-class Locked {
- public:
-  explicit Locked(std::uintptr_t lock) : lock_(reinterpret_cast<sem_t*>(lock)) {
-    if (!lock_ || sem_trywait(lock_) == 0) return;
-    timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += std::chrono::nanoseconds(kInterruptPeriod).count();
-    until.tv_sec += std::exchange(until.tv_nsec, until.tv_nsec % kSecond) / kSecond;
-    has_it_ = sem_timedwait(lock_, &until) == 0;
-  }
-  ~Locked() {
-    if (lock_ && has_it_) sem_post(lock_);
-  }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
-  explicit operator bool() const { return has_it_; }
-
- private:
-  sem_t* const lock_;
-  bool has_it_ = true;
-};
 
 }  // namespace
 
@@ -81,7 +50,7 @@ void Chain::Add(std::size_t phase, std::shared_ptr<const Stage> stage, bool at_s
 
 void Chain::Extend(Job& job) const {
   job.chain = this;
-  job.chain_phase = job.num_learned = 0;
+  job.chain_phase = 0;
   for (const std::size_t bytes : columns_.columns) {
     job.out.AddColumn(bytes);
     job.root.AddColumn(bytes);
@@ -90,16 +59,8 @@ void Chain::Extend(Job& job) const {
   if (job.learned.size() < learned_bytes_) job.learned.resize(learned_bytes_);
 }
 
-bool Chain::Learn(Job& job, std::size_t phase, When when, const BatchRows& rows) const {
-  const Stages& stages = StagesOf(phase, when);
-  for (; job.num_learned < stages.size(); ++job.num_learned) {
-    const Listed& next = stages[job.num_learned];
-    const Locked locked(next.stage->lock());
-    if (!locked) return false;
-    next.stage->Learn(rows, job.learned.data() + next.learned);
-  }
-  job.num_learned = 0;
-  return true;
+void Chain::Learn(Job& job, std::size_t phase, When when, const BatchRows& rows) const {
+  for (const Listed& one : StagesOf(phase, when)) one.stage->Learn(rows, job.learned.data() + one.learned);
 }
 
 ChainRunner::ChainRunner(const Job& job, const Batch& batch) : job_(job), chain_(*job.chain) {

@@ -67,9 +67,8 @@ class Chain {
   std::size_t num_columns() const { return columns_.pool + columns_.columns.size(); }
   std::size_t num_inputs() const { return columns_.pool_actions + columns_.carried.size(); }
 
-  // Shows these rows to the stages of a phase, one after the other. False: another thread or process holds
-  // the lock of what the next one learns, with which a later call goes on.
-  bool Learn(Job& job, std::size_t phase, When when, const BatchRows& rows) const;
+  // Shows these rows to the stages of a phase, one after the other.
+  void Learn(Job& job, std::size_t phase, When when, const BatchRows& rows) const;
 
  private:
   friend class ChainRunner;

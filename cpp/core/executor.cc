@@ -194,14 +194,13 @@ void Executor::AdvanceLearners() {
 
 // Returns whether the job has finished.
 bool Executor::Advance(Job& job) {
-  Next next = Next::kNone;
+  bool goes_on = false;
   try {
-    next = RunPhases(job);
+    goes_on = RunPhases(job);
   } catch (...) {
     job.error = std::current_exception();
   }
-  if (next == Next::kPhase) return false;
-  if (next == Next::kLater) return learning_order_.SetMayLearn(job), false;
+  if (goes_on) return false;
   if (job.outbox) return jobs_.Drop(job), true;
   if (job.has_ticket) learning_order_.RemoveFirst();
   job.finished.store(true, std::memory_order_release);
@@ -209,13 +208,13 @@ bool Executor::Advance(Job& job) {
   return true;
 }
 
-// As far as this thread goes alone.
-Executor::Next Executor::RunPhases(Job& job) {
-  while (true) {
-    const Next next = NextPhase(job);
-    if (next != Next::kPhase || SharePhase(job)) return next;
+// As far as this thread goes alone. Whether other threads go on.
+bool Executor::RunPhases(Job& job) {
+  while (NextPhase(job)) {
+    if (SharePhase(job)) return true;
     RunPhase(job, job.envs);
   }
+  return false;
 }
 
 void Executor::CompleteRoot(const Job& job, std::span<const std::uint32_t> envs) {
@@ -234,9 +233,9 @@ void Executor::CompleteRoot(const Job& job, std::span<const std::uint32_t> envs)
   });
 }
 
-// After what has to be known of all rows before that phase begins.
-Executor::Next Executor::NextPhase(Job& job) {
-  if (job.phase == Phase::kRoot || !HasFurtherPhases(job)) return Next::kNone;
+// After what has to be known of all rows before that phase begins. False: there is none.
+bool Executor::NextPhase(Job& job) {
+  if (job.phase == Phase::kRoot || !HasFurtherPhases(job)) return false;
   const std::size_t last = job.chain->num_phases();
   const bool begins = job.phase == Phase::kVisits;
   Phase phase = begins ? (job.op == Op::kReset ? Phase::kResetRows : Phase::kStepRows) : job.phase;
@@ -245,26 +244,26 @@ Executor::Next Executor::NextPhase(Job& job) {
     const bool of_resets = phase == Phase::kResetRows;
     while (number < last && !job.chain->HasStages(number, WhenOf(of_resets))) ++number;
     if (number < last) {
-      if (!Learn(job, number, of_resets)) return Next::kLater;
+      Learn(job, number, of_resets);
       job.phase = phase;
       job.chain_phase = number;
-      return Next::kPhase;
+      return true;
     }
     if (of_resets || !HasResets(job)) break;
     phase = Phase::kResetRows;
     number = 1;
   }
   job.phase = Phase::kRoot;
-  return job.completes_root || HasResets(job) ? Next::kPhase : Next::kNone;
+  return job.completes_root || HasResets(job);
 }
 
-bool Executor::Learn(Job& job, std::size_t chain_phase, bool of_resets) {
+void Executor::Learn(Job& job, std::size_t chain_phase, bool of_resets) {
   // At a reset the statistics take in what all envs now show, as TorchRL's transforms do.
   const bool all_show = job.op == Op::kReset;
   const std::span<const std::uint32_t> envs = job.envs, none;
   const BatchRows rows(job.out, job.root, all_show ? envs_.all() : envs, of_resets && !all_show,
                        envs_.layout().done, all_show ? envs : none);
-  return job.chain->Learn(job, chain_phase, WhenOf(of_resets), rows);
+  job.chain->Learn(job, chain_phase, WhenOf(of_resets), rows);
 }
 
 void Executor::RunPhase(const Job& job, std::span<const std::uint32_t> envs) {

@@ -84,12 +84,6 @@ class Executor {
   void Lose(Job& job, std::span<const std::uint32_t> envs, std::exception_ptr error);
   // By the submitter, before the job is in flight.
   void TakeTicket(Job& job) { learning_order_.TakeTicket(job); }
-  // By a thread that waits for this job, now and then: goes on with what it learns, or has to learn after.
-  void AdvanceBefore(const Job& job) {
-    if (!job.has_ticket) return;
-    const FloatModes::Scope modes(float_modes_);
-    AdvanceLearners();
-  }
   // Does these envs' part of a phase that is not the visits.
   void RunPhase(const Job& job, std::span<const std::uint32_t> envs);
   // Hands the phase that the job has come to over to other threads. False: the calling thread does it all.
@@ -101,13 +95,6 @@ class Executor {
   const FloatModes float_modes_ = FloatModes::OfThisThread();
 
  private:
-  // What comes after a phase of a job.
-  enum class Next {
-    kPhase,
-    kNone,
-    kLater,  // the lock of its statistics is held elsewhere: try again later
-  };
-
   void VisitStates(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch);
   void VisitState(const Job& job, std::size_t i, EnvSlot& slot);
   void VisitRows(Job& job, std::span<const std::uint32_t> envs, Turn turn, Visitor& visitor,
@@ -120,9 +107,9 @@ class Executor {
                 std::vector<EnvFault>& faults);
   bool Advance(Job& job);
   void AdvanceLearners();
-  Next RunPhases(Job& job);
-  Next NextPhase(Job& job);
-  bool Learn(Job& job, std::size_t chain_phase, bool of_resets);
+  bool RunPhases(Job& job);
+  bool NextPhase(Job& job);
+  void Learn(Job& job, std::size_t chain_phase, bool of_resets);
   // Where these envs go on with their episodes, their rows of the root are copied from `out`.
   void CompleteRoot(const Job& job, std::span<const std::uint32_t> envs);
 

@@ -107,7 +107,6 @@ struct Job {
   enum class Phase : std::uint8_t { kVisits, kStepRows, kResetRows, kRoot };
   Phase phase = Phase::kVisits;        // changed only between phases
   std::size_t chain_phase = 0;         // likewise
-  std::size_t num_learned = 0;         // stages of the phase that comes next that have seen all rows
   std::vector<std::byte> learned;      // by the chain's stages, between two phases
   std::atomic<bool> cancelled{false};  // set by the waiting thread: the envs that are left are skipped
 

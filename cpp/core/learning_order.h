@@ -12,9 +12,9 @@
 namespace torchrl_pool::core {
 
 // A queue of jobs, from their submission until they finish. The first one goes on as soon as its envs have
-// been visited; the others stand still before they learn. Whoever waits for one of them works on those before
-// it, too: so a wait ends whatever the order in which jobs are waited for. All methods are safe from any
-// thread, and allocate nothing.
+// been visited; the others stand still before they learn. A thread that waits for one of them works on those
+// before it, too: so a wait ends whatever the order in which jobs are waited for. All methods are safe from
+// any thread, and allocate nothing.
 class LearningOrder {
  public:
   // By its submitter, before the job is in flight. Jobs whose chain has one phase learn nothing.

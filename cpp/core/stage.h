@@ -107,9 +107,6 @@ class Stage {
     (void)rows;
     (void)learned;
   }
-  // The semaphore that is held meanwhile, of a multiprocessing.Lock or RLock: other pools and other processes
-  // may share what is learned. 0: none.
-  virtual std::uintptr_t lock() const { return 0; }
 };
 
 // Base of stages that are functions of one env's row: Step(row) and, where that is something else,

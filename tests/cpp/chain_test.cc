@@ -1,8 +1,6 @@
 // Chains of stages over rows: what each stage writes, in which phase it runs, and what a job makes of it.
 #include "chain.h"
 
-#include <semaphore.h>
-
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -102,7 +100,7 @@ TEST(TimeMaxPoolForgetsWhatIsTooOld) {
 class NormalisedBatch {
  public:
   explicit NormalisedBatch(bool frozen = false) : chain_({2, {2 * sizeof(float)}, 0, {}, {}}) {
-    state_ = {AddressOf(sum_), AddressOf(ssq_), AddressOf(count_), 0, 0.5, 1e-4, frozen};
+    state_ = {AddressOf(sum_), AddressOf(ssq_), AddressOf(count_), 0.5, 1e-4, frozen};
     chain_.Add(1, std::make_shared<VecNormStage<float>>(0, 2, 2, state_), true, true);
     for (Batch* batch : {&job_.out, &job_.root}) {
       batch->AddColumn(2 * sizeof(float));
@@ -146,46 +144,12 @@ TEST(VecNormTakesInTheWholeBatchBeforeItWritesARow) {
   CHECK(batch.normal_[0] == 0 && batch.normal_[4] == 0);
 }
 
-// Learns under a lock.
-class Locked final : public Stage {
- public:
-  explicit Locked(sem_t& lock) : lock_(AddressOf(lock)) {}
-  void Run(const StageRows&, When) const override {}
-  std::uintptr_t lock() const override { return lock_; }
-  void Learn(const BatchRows&, std::byte*) const override { ++times; }
-
-  mutable int times = 0;
-
- private:
-  const std::uintptr_t lock_;
-};
-
-TEST(ALockThatAnotherProcessHoldsIsNotWaitedForForEver) {
-  sem_t first, second;
-  sem_init(&first, 0, 1);
-  sem_init(&second, 0, 0);  // somebody holds it
-  const auto one = std::make_shared<Locked>(first), other = std::make_shared<Locked>(second);
-  Chain chain;
-  for (const auto& stage : {one, one, other}) chain.Add(1, stage, true, true);
-  Job job;
-  chain.Extend(job);
-  const auto learns = [&] { return chain.Learn(job, 1, kStep, {job.out, job.root, {}, false, 0}); };
-  CHECK(!learns() && one->times == 2 && other->times == 0);
-  CHECK(sem_trywait(&first) == 0);  // it was given back
-  CHECK(!learns());
-  sem_post(&second);
-  CHECK(learns() && one->times == 2 && other->times == 1);  // it goes on where it stood
-  CHECK(!learns());
-  sem_post(&first);
-  CHECK(learns() && one->times == 4 && other->times == 2);
-}
-
 TEST(TrajCounterNumbersInTheOrderOfTheEnvs) {
   std::int64_t number[3] = {};
   bool done[3] = {true, false, true};
   std::int32_t count = 7;
   Chain chain({2, {}, 0, {}, {}});
-  chain.Add(1, std::make_shared<TrajCounterStage>(0, 3, AddressOf(count), 0), false, true);
+  chain.Add(1, std::make_shared<TrajCounterStage>(0, 3, AddressOf(count)), false, true);
   CHECK(!chain.HasStages(1, kStep) && chain.HasStages(1, kReset));
   Job job;
   job.out.AddColumn(sizeof(std::int64_t));

@@ -346,34 +346,3 @@ env.close()
 print(counts, "all")
 """
     assert run(body).endswith("all\n")
-
-
-def test_locks_of_statistics_that_nobody_gives_back():
-    """A process that was killed holds the lock of a VecNorm, of either kind, or of a TrajCounter."""
-    body = """
-import multiprocessing as mp
-from torchrl.envs.transforms import VecNorm, VecNormV2
-for kind in (VecNormV2, VecNorm):
-    for threads in (1, 2):
-        lock = mp.get_context("fork").Lock()
-        env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 4, num_threads=threads, seed=0),
-                                  kind(in_keys=["observation"], lock=lock)))
-        other = fuse(TransformedEnv(PoolEnv("CartPole-v1", 4, seed=0), kind(in_keys=["observation"])))
-        root = env.reset()
-        for _ in range(5):
-            _, root = env.step_and_maybe_reset(env.rand_action(root))
-        child = os.fork()
-        if child == 0:
-            lock.acquire()
-            os.kill(os.getpid(), signal.SIGKILL)
-        os.waitpid(child, 0)
-        step = lambda: env.step_and_maybe_reset(env.rand_action(root))
-        interrupted(f"{kind.__name__}, {threads} threads", step)
-        other.rollout(5)  # nobody else waits
-        lock.release()
-        root = env.reset()
-        env.step_and_maybe_reset(env.rand_action(root))
-        ends(env)
-print("all")
-"""
-    assert run(body).endswith("all\n")

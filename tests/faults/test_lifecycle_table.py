@@ -139,6 +139,14 @@ if WORKERS:
     refused(TypeError, "", env.load_state_dict, {}) if env._holds_torchrl else None
 usable(env)
 """,
+    "answers that interrupted calls have left unread": """
+env, root = slow(0.0, num_workers=WORKERS)
+workers = env._source.workers
+for _ in range(700 if WORKERS else 0):  # as a call that is interrupted between the two
+    workers._send(workers._question(0, "get_attr", ([0], "seconds")))
+assert env.get_attr("seconds") == [0.0, 0.0]
+usable(env)
+""",
     "an interrupt in a call of a single env, or of some": """
 from torchrl_pool import single_envs
 env, root = slow(0.6, num_envs=3, num_workers=min(WORKERS, 1))

@@ -74,7 +74,7 @@ class Copy:
         limits = ["--timeout", "120", "--timeout-method", "thread"]  # which ends the process
         command = [str(self.python), "-m", "pytest", "-q", "-x", *limits, *arguments]
         done = subprocess.run(command, cwd=self.tree, capture_output=True, text=True, check=False)
-        if done.returncode not in (0, 1, 2):  # 2: -x has stopped it
+        if done.returncode in (3, 4, 5):  # pytest's own errors, and no tests
             print(done.stdout[-3000:], done.stderr[-1000:], sep="\n")
             sys.exit(2)
         found = re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - |$)", done.stdout, re.MULTILINE)

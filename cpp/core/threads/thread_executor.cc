@@ -276,7 +276,6 @@ void ThreadExecutor::HelpUntilFinished(Job& job, bool works, InterruptCheck inte
       }
     } while (spin.Pause());
     const std::uint32_t key = job.done.PrepareWait();
-    AdvanceBefore(job);
     if (job.finished.load(std::memory_order_acquire)) return job.done.CancelWait();
     WakeForWaitingWork();
     job.done.Wait(key, kInterruptPeriod);

@@ -74,7 +74,6 @@ class Normalise : public RowStage<Normalise<T>> {
 struct VecNormState {
   std::uintptr_t sum, ssq;  // of the values' dtype, one number for each element
   std::uintptr_t count;     // float32, one number
-  std::uintptr_t lock;      // 0: none
   double decay, eps;
   bool frozen;
 };
@@ -85,7 +84,6 @@ class VecNormStage : public Normalise<T> {
   VecNormStage(ValueIndex in, ValueIndex out, std::size_t size, const VecNormState& state)
       : Normalise<T>(in, out, size, 1), state_(state) {}
 
-  std::uintptr_t lock() const override { return state_.lock; }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     const auto batch = state_.frozen ? typename Normalise<T>::Sums{} : this->SumUp(rows);
     const std::size_t size = this->size_;
@@ -117,7 +115,6 @@ class VecNormStage : public Normalise<T> {
 struct VecNormV2State {
   std::uintptr_t loc, var;  // of the values' dtype
   std::uintptr_t count;     // int64, one number
-  std::uintptr_t lock;      // 0: none
   double decay, eps;
   bool frozen;
   bool reduces;  // over the batch; else each env has its own loc and var
@@ -130,7 +127,6 @@ class VecNormV2Stage : public Normalise<T> {
                  const VecNormV2State& state)
       : Normalise<T>(in, out, size, state.reduces ? 1 : num_envs), state_(state) {}
 
-  std::uintptr_t lock() const override { return state_.lock; }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     const auto batch = state_.frozen || !state_.reduces ? typename Normalise<T>::Sums{} : this->SumUp(rows);
     const std::size_t size = this->size_, total = size * this->loc_rows_;

@@ -12,16 +12,16 @@ namespace torchrl_pool::core {
 // At resets alone. The order of the envs is that of the numbers, whichever thread begins an episode first.
 class TrajCounterStage : public RowStage<TrajCounterStage> {
  public:
-  // `count`: the address of an int32; `lock`: its lock's, 0: none.
-  TrajCounterStage(ValueIndex out, std::size_t num_envs, std::uintptr_t count, std::uintptr_t lock)
-      : out_(out), num_envs_(num_envs), count_(count), lock_(lock) {}
+  // `count`: the address of an int32, which other envs may share.
+  TrajCounterStage(ValueIndex out, std::size_t num_envs, std::uintptr_t count)
+      : out_(out), num_envs_(num_envs), count_(count) {}
 
-  std::uintptr_t lock() const override { return lock_; }
   std::size_t learned_bytes() const override { return num_envs_ * sizeof(std::int64_t); }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     auto* const numbers = reinterpret_cast<std::int64_t*>(learned);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (rows.Begins(i)) numbers[rows.env(i)] = (*reinterpret_cast<std::int32_t*>(count_))++;
+      if (!rows.Begins(i)) continue;
+      numbers[rows.env(i)] = __atomic_fetch_add(reinterpret_cast<std::int32_t*>(count_), 1, __ATOMIC_RELAXED);
     }
   }
 
@@ -32,7 +32,7 @@ class TrajCounterStage : public RowStage<TrajCounterStage> {
  private:
   const ValueIndex out_;
   const std::size_t num_envs_;
-  const std::uintptr_t count_, lock_;
+  const std::uintptr_t count_;
 };
 
 }  // namespace torchrl_pool::core

@@ -239,7 +239,6 @@ bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::ti
   Spin spin(kSpinForPython);
   while (!is_over()) {
     Serve();
-    if (wanted.job) AdvanceBefore(*wanted.job);
     if (changes_.load(std::memory_order_relaxed) != waiter.changes) Await(wanted, waiter);
     const bool has_arrivals = HasArrivals(waiter);
     bool any = has_arrivals && VisitFinished(wanted, waiter);

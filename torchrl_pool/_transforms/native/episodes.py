@@ -23,7 +23,7 @@ from torchrl.envs.transforms import (
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
 from torchrl_pool._transforms.chain_builder import NUMBERS, ChainBuilder, NotNative, Repeat, Value
-from torchrl_pool._transforms.native.parameters import check_resets, lock_handle
+from torchrl_pool._transforms.native.parameters import check_resets
 from torchrl_pool._transforms.native.reshape import copied, moved
 
 
@@ -85,7 +85,6 @@ def traj_counter(transform: TrajCounter, builder: ChainBuilder) -> None:
         out=out,
         num_envs=builder.env.num_envs,
         count=ctypes.addressof(count.get_obj()),
-        lock=lock_handle(count.get_lock()),
     )
     builder.kept_alive.append(count)
     builder.write(key, out)

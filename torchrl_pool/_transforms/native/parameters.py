@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing.synchronize
 from collections.abc import Iterable
 from typing import Any
 
@@ -127,13 +126,7 @@ def address_of_state(
         raise NotNative(f"its {key!r} is {tensor!r}, expected {dtype} {list(shape)}")
     if not tensor.is_cpu or not tensor.is_contiguous():
         raise NotNative(f"its {key!r} is on {tensor.device}, or not contiguous")
+    if tensor.is_shared():  # type: ignore[no-untyped-call]
+        raise NotNative(f"its {key!r} is in shared memory, where other processes may write to it, too")
     builder.watch(where, key)
     return builder.address_of(tensor)
-
-
-def lock_handle(lock: Any) -> int:
-    """The address of the semaphore behind a lock between processes."""
-    if type(lock) not in (multiprocessing.synchronize.Lock, multiprocessing.synchronize.RLock):
-        raise NotNative(f"its lock is a {type(lock).__name__}")
-    semaphore: Any = lock
-    return int(semaphore._semlock.handle)

@@ -10,7 +10,7 @@ from torchrl.envs.transforms.transforms import VecNorm
 
 from torchrl_pool import _core
 from torchrl_pool._transforms.chain_builder import ChainBuilder, NotNative, Value
-from torchrl_pool._transforms.native.parameters import address_of_state, keys_of, lock_handle, read_floats
+from torchrl_pool._transforms.native.parameters import address_of_state, keys_of, read_floats
 
 
 def vec_norm(transform: VecNorm, builder: ChainBuilder) -> None:
@@ -23,8 +23,7 @@ def vec_norm(transform: VecNorm, builder: ChainBuilder) -> None:
     for key, value in values.items():
         sample = TensorDict({key: torch.zeros((1, *value.shape), dtype=value.dtype)}, [1])
         transform._init(sample, key)
-    builder.watch(transform.__dict__, "_td", "lock", "decay", "eps", "frozen")
-    lock = lock_handle(transform.lock)
+    builder.watch(transform.__dict__, "_td", "decay", "eps", "frozen")
     for key, out_key in pairs:
         value = builder.read(key)
         of_row, of_count = (value.shape, value.dtype), (torch.Size([1]), torch.float32)
@@ -42,7 +41,6 @@ def vec_norm(transform: VecNorm, builder: ChainBuilder) -> None:
             sum=sum_,
             ssq=ssq,
             count=count,
-            lock=lock,
             decay=transform.decay,
             eps=transform.eps,
             frozen=transform.frozen,
@@ -74,8 +72,7 @@ def vec_norm_v2(transform: VecNormV2, builder: ChainBuilder) -> None:
         env.batch_size,
     )
     transform._maybe_stateful_init(data)
-    builder.watch(transform.__dict__, "_loc", "_var", "_count", "lock", "decay", "eps", "frozen")
-    lock = lock_handle(transform.lock)
+    builder.watch(transform.__dict__, "_loc", "_var", "_count", "decay", "eps", "frozen")
     reduces = bool(transform.reduce_batch_dims)
     if not reduces:
         builder.indivisible = "VecNormV2 counts the calls for all envs at once (reduce_batch_dims=False)"
@@ -93,7 +90,6 @@ def vec_norm_v2(transform: VecNormV2, builder: ChainBuilder) -> None:
             loc=address_of_state(builder, transform._loc, key, shape, value.dtype),
             var=address_of_state(builder, transform._var, key, shape, value.dtype),
             count=address_of_state(builder, transform._count, key, torch.Size([]), torch.int64),
-            lock=lock,
             decay=transform.decay,
             eps=transform.eps,
             frozen=transform.frozen,
