@@ -1,7 +1,6 @@
 #include "outbox.h"
 
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <string>
 #include <thread>
@@ -37,22 +36,6 @@ class Awaited {
   std::vector<std::size_t>& list_;
   const std::size_t count_;
 };
-
-// Many numbers below a limit are sorted by marking them and looking for the marks: a sort by comparisons
-// takes longer than the steps of as many cheap envs.
-void Sort(std::vector<std::uint32_t>& numbers, std::size_t limit) {
-  const std::size_t words = (limit + 63) / 64;
-  if (std::is_sorted(numbers.begin(), numbers.end())) return;
-  if (numbers.size() < words) return std::sort(numbers.begin(), numbers.end());
-  std::vector<std::uint64_t> marks(words);
-  for (const std::uint32_t number : numbers) marks[number / 64] |= std::uint64_t{1} << number % 64;
-  auto next = numbers.begin();
-  for (std::size_t word = 0; word < words; ++word) {
-    for (std::uint64_t bits = marks[word]; bits != 0; bits &= bits - 1) {
-      *next++ = static_cast<std::uint32_t>(word * 64) + static_cast<std::uint32_t>(std::countr_zero(bits));
-    }
-  }
-}
 
 }  // namespace
 
@@ -165,7 +148,7 @@ Outbox::Received Outbox::Take(Queue& queue, Op op, std::size_t count) {
     received.resets.reserve(count);
     received.cargo.reserve(count);
     received.envs.assign(queue.ready.begin(), end);
-    Sort(received.envs, sent_.size());
+    std::sort(received.envs.begin(), received.envs.end());
     queue.ready.erase(queue.ready.begin(), end);
     queue.outstanding -= count;
     for (const std::uint32_t env : received.envs) {
