@@ -1,8 +1,8 @@
-"""Envs of Python: steps per second where a pool puts them, beside what one would take instead.
+"""Envs of Python: steps per second in this process and in workers, beside what one would take instead.
 
 Random actions, episodes begun again. Contenders take turns. ``--task`` names ids as in ``gymnasium.make``,
 with the module that registers each, such as ``nle:NetHackScore-v0``; ``timed_env:Timed60-v0`` takes 60 µs for
-a step. ``--against`` says which contenders; docs show ``"PoolEnv, by" Sync Async Subproc``.
+a step. ``--against`` says which contenders; docs show ``PoolEnv Sync Async Subproc``.
 Stable-Baselines3 and PufferLib run in Pythons that have them: --stable-baselines3 PYTHON, --pufferlib PYTHON.
 """
 
@@ -163,7 +163,7 @@ def contenders(
         f"{OURS}, {workers} workers": lambda: Gymnasium(PoolVectorEnv(task, num_envs, num_workers=workers)),
         "PoolEnv": lambda: TorchRL(PoolEnv(task, num_envs)),
         f"PoolEnv, {workers} workers": lambda: TorchRL(PoolEnv(task, num_envs, num_workers=workers)),
-        f"PoolEnv of GymEnv, {workers} workers": lambda: TorchRL(
+        f"GymEnv in PoolEnv, {workers} workers": lambda: TorchRL(
             PoolEnv(make, num_envs, num_workers=workers)
         ),
         "SyncVectorEnv": lambda: Gymnasium(gymnasium.vector.SyncVectorEnv(makers)),

@@ -63,3 +63,21 @@ def test_parts_of_a_vec_env(settings):
         env.seed(0)
     ours, theirs = (played(env, env.reset(), 3) for env in envs)
     assert ours == theirs
+
+
+def test_a_step_that_is_interrupted_between_its_parts_is_over():
+    class Interrupted(PoolVectorEnv):
+        interrupts = True
+
+        def step_wait(self):
+            if self.interrupts:
+                raise KeyboardInterrupt
+            return super().step_wait()
+
+    env = Interrupted("CartPole-v1", 2)
+    env.reset()
+    with pytest.raises(KeyboardInterrupt):
+        env.step(np.array([0, 1]))
+    env.interrupts = False
+    env.step(np.array([0, 1]))
+    env.reset()

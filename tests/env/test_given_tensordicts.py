@@ -1,11 +1,13 @@
 """What a step makes of the tensordict that it is given: entries, names, locks, hooks."""
 
+from functools import partial
+
 import pytest
 import torch
 from comparing import assert_td_equal
 from small_envs import MAKERS, N, cartpole, fall_right
 from tensordict import LazyStackedTensorDict
-from torchrl.envs import EnvBase, StepCounter, TransformedEnv
+from torchrl.envs import EnvBase, GymEnv, SerialEnv, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv, fuse
 
@@ -103,3 +105,12 @@ def test_a_locked_tensordict_is_refused_before_anything_moves():
     with pytest.raises(RuntimeError, match="lock"):
         env.step_and_maybe_reset(root.clone().lock_())
     assert (env.step(root.clone())["next"] == twin.step(root.clone())["next"]).all()
+
+
+def test_the_next_root_has_its_entries_in_the_order_of_torchrls():
+    roots = []
+    for env in (PoolEnv("CartPole-v1", 2), SerialEnv(2, partial(GymEnv, "CartPole-v1"))):
+        root = env.reset().set("mine", torch.zeros(2))
+        _, root = env.step_and_maybe_reset(env.rand_action(root))
+        roots.append(list(root.keys()))
+    assert roots[0] == roots[1]

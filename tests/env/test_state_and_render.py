@@ -123,3 +123,11 @@ def test_the_history_of_an_episode_is_bounded(task):
         env.step(root)
         env.reset()
         env.get_state()
+
+
+def test_states_and_pictures_come_in_the_order_in_which_they_are_asked_for(make_pool):
+    pool = make_pool("CartPole-v1", 3, seed=0)
+    pool.rollout(3, break_when_any_done=False)
+    assert pool.get_state([2, 0]) == [*pool.get_state(2), *pool.get_state(0)]
+    assert torch.equal(pool.render([2, 0]), torch.cat([pool.render(2), pool.render(0)]))
+    assert not torch.equal(pool.render(2), pool.render(0))
