@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "env_table.h"
@@ -50,6 +51,9 @@ class Executor {
   virtual void FreeHung() {}
   // One of these (ascending) envs in which a timed-out thread still hangs.
   virtual std::optional<std::uint32_t> FindHung(std::span<const std::uint32_t>) const { return std::nullopt; }
+
+  // Whether this thread is in an env, or in what an env's process is asked for.
+  virtual bool IsIn(std::thread::id) { return false; }
 
   // ---- The end, by one thread at a time.
 

@@ -335,11 +335,9 @@ void Pool::SettleAbandoned(std::unique_lock<std::mutex> lock, Job& job, Interrup
 
 void Pool::Close(InterruptCheck interrupted) {
   if (forked()) return;
+  CheckNotWithin();
   {
     std::unique_lock lock(mutex_);
-    if (IsWithin(std::this_thread::get_id())) {
-      throw PoolError("this pool cannot be closed from within a call of it");
-    }
     // Waiting for other threads: an interrupt leaves everything as it is.
     const auto wait_until = [&](const auto& condition) {
       while (!changed_.wait_for(lock, kInterruptPeriod, condition)) {
@@ -381,15 +379,15 @@ bool Pool::is_closed() const {
   return closed_;
 }
 
-bool Pool::IsWithin(std::thread::id caller) const {
-  return std::any_of(uses_.begin(), uses_.end(), [&](const Use& use) { return use.thread == caller; });
-}
-
 void Pool::CheckNotWithin() const {
   if (forked()) return;
-  const std::lock_guard lock(mutex_);
-  if (IsWithin(std::this_thread::get_id())) {
-    throw PoolError("an env cannot be stepped, reset or read by its pool while it is in a call");
+  const auto me = std::this_thread::get_id();
+  const auto is_within = [&] {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(uses_.begin(), uses_.end(), [&](const Use& use) { return use.thread == me; });
+  };
+  if (executor_->IsIn(me) || is_within()) {
+    throw PoolError("a pool cannot be stepped, reset, seeded, read or closed from within a call of it");
   }
 }
 

@@ -215,7 +215,6 @@ class Pool {
   std::optional<Outbox::Received> Checked(std::optional<Outbox::Received> received);
   std::shared_ptr<StateOps> RunStateOps(Op op, std::span<const std::uint32_t> envs,
                                         std::shared_ptr<StateOps> ops, InterruptCheck interrupted);
-  bool IsWithin(std::thread::id caller) const;  // under mutex_
   bool FreeAll();
 
   const unsigned fork_generation_;

@@ -9,8 +9,9 @@
 
 namespace torchrl_pool::core {
 
-// The time between two looks counts as a tenth of the limit at most: where it is longer, the whole process
-// may have been stopped (Ctrl-Z, a suspended job, a paused container), and the operation with it.
+// Waiting threads look often. Where there is more time between two looks, the whole process may have been
+// stopped (Ctrl-Z, a suspended job, a paused container), and the operation with it: a tenth of the limit counts.
+// Time in which no thread waited counts, but alone it never exceeds the limit.
 class TimeSpent {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,10 +20,11 @@ class TimeSpent {
     spent_ = {};
     looked_at_ = now;
   }
-  // Whether it has taken longer than the limit by now.
-  bool Exceeds(Clock::duration limit, Clock::time_point now) {
-    const Clock::duration most = std::max<Clock::duration>(limit / 10, 2 * kInterruptPeriod);
-    spent_ += std::min(now - looked_at_, most);
+  // Whether it has taken longer than the limit by now. `since`: when the looking thread has begun to wait.
+  bool Exceeds(Clock::duration limit, Clock::time_point now, Clock::time_point since) {
+    const Clock::duration most = std::max<Clock::duration>(limit / 10, 2 * kInterruptPeriod), none{0};
+    spent_ += std::clamp(since - looked_at_, none, std::max(limit - most, most));
+    spent_ += std::min(now - std::max(looked_at_, since), most);
     looked_at_ = now;
     return spent_ > limit;
   }

@@ -43,11 +43,12 @@ class VisitWatch {
     return std::exchange(visit_, std::nullopt).has_value();
   }
 
-  // By any other thread: gives up the visit that it is in, if that has exceeded the limit by now.
-  std::optional<Visit> GiveUp(Clock::duration limit, Clock::time_point now) {
+  // By any other thread, which waits since then: gives up the visit that it is in, if that has exceeded the
+  // limit by now.
+  std::optional<Visit> GiveUp(Clock::duration limit, Clock::time_point now, Clock::time_point since) {
     Perturb();
     std::lock_guard lock(mutex_);
-    if (!visit_ || !time_.Exceeds(limit, now)) return std::nullopt;
+    if (!visit_ || !time_.Exceeds(limit, now, since)) return std::nullopt;
     return std::exchange(visit_, std::nullopt);
   }
 

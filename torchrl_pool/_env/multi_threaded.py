@@ -88,5 +88,7 @@ class MultiThreadedEnv(PoolEnv):
 
     def close(self, *, raise_if_closed: bool = False) -> None:
         """As :meth:`PoolEnv.close`."""
-        self._is_new = False
-        super().close(raise_if_closed=raise_if_closed)
+        try:
+            super().close(raise_if_closed=raise_if_closed)
+        finally:  # an interrupted close may have closed it
+            self._is_new = self._is_new and not self._simulators.was_closed

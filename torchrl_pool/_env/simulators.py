@@ -80,13 +80,19 @@ class Simulators:
             try:
                 if self.pool is not None:
                     self.pool.close()
-            finally:
+            except BaseException:
                 if self.pool is None or self.pool.is_closed:
-                    try:
-                        self.source.close()
-                    finally:
-                        self.was_closed, self.pool, self.closed_by = True, None, ""
-                        self._env.is_closed = True
+                    with suppress(EnvFailure):
+                        self._close_source()
+                raise
+            self._close_source()
+
+    def _close_source(self) -> None:
+        try:
+            self.source.close()
+        finally:
+            self.was_closed, self.pool, self.closed_by = True, None, ""
+            self._env.is_closed = True
 
     def _check_not_within(self) -> None:
         """Before waiting for another thread's close, which may wait for the calling thread's call."""

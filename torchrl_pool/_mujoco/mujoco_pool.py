@@ -565,10 +565,12 @@ class MujocoPool(PoolEnv):
 
     def close(self, *, raise_if_closed: bool = False) -> None:
         """As :meth:`PoolEnv.close`. A later reset starts new simulations, seeded as first."""
-        super().close(raise_if_closed=raise_if_closed)
-        rng, first = self._seeded
-        if rng is self.rng:
-            rng.set_state(first)
+        try:
+            super().close(raise_if_closed=raise_if_closed)
+        finally:  # an interrupted close may have closed it
+            rng, first = self._seeded
+            if rng is self.rng and self._simulators.was_closed:
+                rng.set_state(first)
 
     @property
     def mj_model(self) -> Any:

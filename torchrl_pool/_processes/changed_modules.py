@@ -25,7 +25,8 @@ def with_hint(report: str) -> str:
     module = missing["module"] or missing["owner"] or missing["source"]
     name = missing["name"] or missing["imported"]
     here = sys.modules.get(module)
-    if here is None or (name is not None and not hasattr(here, name)):
+    # Not hasattr(): modules that load themselves lazily raise what they will.
+    if here is None or (name is not None and name not in vars(here)):
         return report
     what = f"module {module!r}" if name is None else f"{name!r} in module {module!r}"
     return (

@@ -35,6 +35,9 @@ class Children:
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # without a handler nothing is written there
         signal.siginterrupt(signal.SIGCHLD, False)
+        self._blocked = signal.pthread_sigmask(
+            signal.SIG_UNBLOCK, {signal.SIGCHLD}
+        )  # a child blocks it again
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def fork(self, run: Callable[[], None], status: int) -> None:
@@ -60,6 +63,7 @@ class Children:
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
             for fd in (status, self._wakeup, self._writing, *self._status_of.values()):
                 os.close(fd)
             if os.getppid() != parent:

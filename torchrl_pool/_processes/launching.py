@@ -65,6 +65,7 @@ class ChildProcess:
         self._status = status  # where the zygote writes its exit code
         self._zygote: _Zygote | None = zygote
         self._end = ""
+        self._asking = fork_aware_lock()  # how it ended, which is read once
         _held.add(self)
 
     def wait_until_started(self) -> None:
@@ -119,12 +120,13 @@ class ChildProcess:
 
     def how_it_ended(self) -> str:
         """Such as ``"was killed by signal 9 (SIGKILL)"`` or ``"ended with exit code 3"``."""
-        if not self._end:
-            if not self.wait(0):
-                return "is running"
-            has_told = self._status >= 0 and is_ready(self._status, select.POLLIN, ENDING_SECONDS)
-            self._end = _in_words(os.read(self._status, 100).decode() if has_told else "")
-        return self._end
+        with self._asking:
+            if not self._end:
+                if not self.wait(0):
+                    return "is running"
+                has_told = self._status >= 0 and is_ready(self._status, select.POLLIN, ENDING_SECONDS)
+                self._end = _in_words(os.read(self._status, 100).decode() if has_told else "")
+            return self._end
 
     def why_it_is_silent(self) -> str:
         """The same of one that has closed its channel. If an env has closed that, the process is ended."""
@@ -397,9 +399,11 @@ def occupy_standard_streams() -> None:
 
     What a worker, or a program that it starts, takes for its output would be written there.
     """
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(fd, True)
-    os.close(fd)
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _python() -> str:

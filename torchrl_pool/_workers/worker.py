@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -436,15 +437,20 @@ class Worker:
 
     def close(self) -> None:
         """Closes all envs, whatever one of them raises."""
-        failures = []
-        for env, adapter in sorted(self._adapters.items()):
+        failures: list[RequestFailure] = []
+
+        def close(env: int, adapter: Adapter) -> None:
             try:
                 adapter.env.close()
             except self._failures as error:
                 self.end_if_forked(error)
                 failures.append(RequestFailure(env, report_of(error)))
-        self._adapters.clear()
-        self._env_of.clear()
+
+        with contextlib.ExitStack() as closing:  # which goes on after an interrupt, too
+            for env, adapter in sorted(self._adapters.items(), reverse=True):
+                closing.callback(close, env, adapter)
+            self._adapters.clear()
+            self._env_of.clear()
         if failures:
             raise failures[0]
 

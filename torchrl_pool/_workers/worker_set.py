@@ -248,8 +248,9 @@ class WorkerSet:
 
     def advise(self) -> None:
         """Logs that, once steps have shown it."""
-        if advice := self.advice():
-            logging.getLogger("torchrl_pool").warning(advice)
+        with contextlib.suppress(Exception):  # of the program's own handlers and filters
+            if advice := self.advice():
+                logging.getLogger("torchrl_pool").warning(advice)
 
     def how_it_ended(self, index: int) -> str:
         """In words that follow "its worker process"."""
@@ -269,9 +270,10 @@ class WorkerSet:
                 # left with one that is closed, or that has become another file's.
                 os.dup2(worker.pidfd, self.processes[index], inheritable=False)
             except BaseException:  # an interrupt, say: the next call tries again
-                self._workers[index] = old
                 worker.kill()
                 worker.close()
+                if self._workers:  # else an interrupted close has ended all
+                    self._workers[index] = old
                 raise
             old.close()
             return self.processes[index]

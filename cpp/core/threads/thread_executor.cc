@@ -266,6 +266,7 @@ void ThreadExecutor::RunInline(Job& job, InterruptCheck interrupted) {
 }
 
 void ThreadExecutor::HelpUntilFinished(Job& job, bool works, InterruptCheck interrupted) {
+  const auto begin = Clock::now();
   while (true) {
     Spin spin;
     do {
@@ -281,7 +282,7 @@ void ThreadExecutor::HelpUntilFinished(Job& job, bool works, InterruptCheck inte
     job.done.Wait(key, kInterruptPeriod);
     if (job.finished.load(std::memory_order_acquire)) return;
     if (interrupted()) throw Interrupted();
-    GiveUpHung();
+    GiveUpHung(begin);
   }
 }
 
@@ -294,26 +295,27 @@ bool ThreadExecutor::IsTimeToAsk(Clock::time_point now) {
 bool ThreadExecutor::WaitUntil(EventCount& changed, const Condition& is_over, Clock::time_point until,
                                InterruptCheck interrupted) {
   // However often what does not end its wait wakes this thread, it asks in time.
-  for (auto asked = Clock::now();;) {
+  const auto begin = Clock::now();
+  for (auto asked = begin;;) {
     const std::uint32_t key = changed.PrepareWait();
     const auto now = Clock::now();
     const bool holds = is_over();  // perhaps for a moment only
     if (holds || now >= until) {
       changed.CancelWait();
       if (holds) return true;
-      LookAfterWork();
+      LookAfterWork(begin);
       return is_over();
     }
     changed.Wait(key, std::min<Clock::duration>(kInterruptPeriod, until - now));
     if (Clock::now() - asked < kInterruptPeriod || is_over()) continue;
     asked = Clock::now();
-    LookAfterWork();
+    LookAfterWork(begin);
     if (interrupted()) throw Interrupted();
   }
 }
 
-void ThreadExecutor::LookAfterWork() {
-  GiveUpHung();
+void ThreadExecutor::LookAfterWork(Clock::time_point since) {
+  GiveUpHung(since);
   WakeForWaitingWork();
 }
 

@@ -100,8 +100,8 @@ class ThreadExecutor final : public Executor {
   void RunInline(Job& job, InterruptCheck interrupted);
   void HelpUntilFinished(Job& job, bool works, InterruptCheck interrupted);
   bool IsTimeToAsk(EventCount::Clock::time_point now);
-  void GiveUpHung();
-  void LookAfterWork();
+  void GiveUpHung(Clock::time_point since);
+  void LookAfterWork(Clock::time_point since);
 
   const ThreadOptions options_;
   const HomeMap homes_;

@@ -95,7 +95,7 @@ void ThreadExecutor::ThreadMain(int home, Thread& thread) {
 // ---- those that hang ----------------------------------------------------------------------------
 
 // Visits that have taken too long have failed; others take the places of their threads.
-void ThreadExecutor::GiveUpHung() {
+void ThreadExecutor::GiveUpHung(Clock::time_point since) {
   if (!options_.step_timeout) return;
   std::vector<VisitWatch::Visit> given_up;
   {
@@ -109,7 +109,7 @@ void ThreadExecutor::GiveUpHung() {
     for (int home = 0; home < num_threads(); ++home) {
       std::unique_ptr<Thread>& thread = home_thread(home).thread;
       if (thread) {
-        const auto visit = thread->watch.GiveUp(*options_.step_timeout, now);
+        const auto visit = thread->watch.GiveUp(*options_.step_timeout, now, since);
         if (!visit) continue;
         visit->job->users.fetch_add(1, std::memory_order_relaxed);
         hung_.push_back({visit->env, std::move(thread), visit->job});
@@ -170,6 +170,7 @@ void ThreadExecutor::Stop() {
 }
 
 bool ThreadExecutor::WaitForThreads(InterruptCheck interrupted) {
+  const auto begin = Clock::now();
   while (true) {
     const std::uint32_t key = ended_.PrepareWait();
     if (Join()) {
@@ -177,7 +178,7 @@ bool ThreadExecutor::WaitForThreads(InterruptCheck interrupted) {
       return true;
     }
     ended_.Wait(key, kInterruptPeriod);
-    GiveUpHung();
+    GiveUpHung(begin);
     if (interrupted()) return false;
   }
 }

@@ -12,7 +12,7 @@
 namespace torchrl_pool::core {
 
 // Called by waiting threads; one at a time does it, which may take as long as starting a process.
-void WorkerExecutor::LookAtWorkers() {
+void WorkerExecutor::LookAtWorkers(Clock::time_point since) {
   {
     const std::lock_guard lock(mutex_);
     if (is_over_ || looking_ != std::thread::id()) return;
@@ -28,11 +28,11 @@ void WorkerExecutor::LookAtWorkers() {
   const auto now = Clock::now();
   for (int index = 0; index < num_threads(); ++index) {
     const Worker& worker = *workers_[static_cast<std::size_t>(index)];
-    if (worker.process >= 0 && !worker.has_ended) LookAt(index, now);
+    if (worker.process >= 0 && !worker.has_ended) LookAt(index, now, since);
   }
 }
 
-void WorkerExecutor::LookAt(int index, Clock::time_point now) {
+void WorkerExecutor::LookAt(int index, Clock::time_point now, Clock::time_point since) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   const Mailbox& mailbox = arena_.mailbox(index);
   // In this order: it counts an env as finished after it has begun it, and is asked before.
@@ -45,7 +45,7 @@ void WorkerExecutor::LookAt(int index, Clock::time_point now) {
   worker.begun = begun;
   const bool is_at_work = begun != finished;  // and not idle, or asked by a user's call
   const bool is_late =
-      is_at_work && options_.step_timeout && worker.unchanged.Exceeds(*options_.step_timeout, now);
+      is_at_work && options_.step_timeout && worker.unchanged.Exceeds(*options_.step_timeout, now, since);
   if (HasEnded(worker.process, 0)) {
     HandleLost(index, "its worker process " + options_.how_it_ended(index));
   } else if (!is_sound) {
@@ -132,7 +132,7 @@ void WorkerExecutor::Fail(std::uint32_t env, const std::string& why) {
 
 std::vector<int> WorkerExecutor::Ended() {
   Serve();
-  LookAtWorkers();
+  LookAtWorkers(Clock::now());
   std::vector<int> ended;
   for (int index = 0; index < num_threads(); ++index) {
     if (workers_[static_cast<std::size_t>(index)]->has_ended) ended.push_back(index);

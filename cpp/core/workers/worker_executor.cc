@@ -208,7 +208,7 @@ void WorkerExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
   if (is_over()) return;
   if (!IsStateOp(job.op)) {
     Work({&job}, is_over, Clock::time_point::max(), interrupted);
-    return AdviseOnce();
+    return;
   }
   const WaiterInUse waiter(*this);
   Visit({&job, {job.op, false, 0, static_cast<std::uint32_t>(job.envs.size())}, 0}, *waiter);
@@ -231,11 +231,13 @@ bool WorkerExecutor::WaitUntil(EventCount&, const Condition& is_over, Clock::tim
 template <class IsOver>
 bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::time_point until,
                           InterruptCheck interrupted) {
+  AdviseOnce();
   const WaiterInUse in_use(*this);
   Waiter& waiter = *in_use;
   Await(wanted, waiter);
   std::atomic<Clock::duration>& last_wait = last_waits_[wanted.job ? 0 : 1];
-  auto since = Clock::now(), asked = since, now = since;
+  const auto begin = Clock::now();
+  auto since = begin, asked = begin, now = begin;
   Spin spin(kSpinForPython);
   while (!is_over()) {
     Serve();
@@ -244,7 +246,7 @@ bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::ti
     bool any = has_arrivals && VisitFinished(wanted, waiter);
     if (has_arrivals) Await(wanted, waiter);
     if (!any && now >= until) {
-      LookAtWorkers();
+      LookAtWorkers(begin);
       VisitFinished(wanted, waiter);
       return is_over();
     }
@@ -262,7 +264,7 @@ bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::ti
     if (now - asked < kInterruptPeriod || is_over()) continue;
     asked = now;
     if (interrupted()) throw Interrupted();
-    LookAtWorkers();
+    LookAtWorkers(begin);
   }
   return true;
 }
@@ -411,11 +413,13 @@ void WorkerExecutor::ClaimOf(int index, const Wanted& wanted, Waiter& waiter) {
 bool WorkerExecutor::Join() {
   const std::lock_guard lock(mutex_);
   is_over_ = true;
-  // What this thread does itself cannot end before this returns.
-  const auto is_idle = [](std::thread::id at_work) {
-    return at_work == std::thread::id() || at_work == std::this_thread::get_id();
-  };
-  return num_visiting_ == 0 && is_idle(looking_) && is_idle(serving_);
+  const std::thread::id none;
+  return num_visiting_ == 0 && looking_ == none && serving_ == none;
+}
+
+bool WorkerExecutor::IsIn(std::thread::id caller) {
+  const std::lock_guard lock(mutex_);
+  return looking_ == caller || serving_ == caller;
 }
 
 bool WorkerExecutor::WaitForThreads(InterruptCheck interrupted) {

@@ -62,6 +62,7 @@ class WorkerExecutor final : public Executor {
   void Stop() override { arena_.bell().Ring(); }
   bool WaitForThreads(InterruptCheck interrupted) override;
   bool Join() override;
+  bool IsIn(std::thread::id caller) override;
 
   // The workers whose processes have ended and were not replaced.
   std::vector<int> Ended();
@@ -145,8 +146,8 @@ class WorkerExecutor final : public Executor {
   }
   void CompleteMessages(std::vector<EnvFault>& faults) const;
 
-  void LookAtWorkers();
-  void LookAt(int worker, Clock::time_point now);
+  void LookAtWorkers(Clock::time_point since);
+  void LookAt(int worker, Clock::time_point now, Clock::time_point since);
   void HandleLost(int worker, const std::string& why);
   void End(int worker, const std::string& why);  // under mutex_
   void Fail(std::uint32_t env, const std::string& why);
