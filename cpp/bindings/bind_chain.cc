@@ -120,8 +120,8 @@ Stage MakeVecNorm(const std::string& dtype, Index in, Index out, std::size_t siz
 }
 
 Stage MakeVecNormV2(const std::string& dtype, Index in, Index out, std::size_t size, std::size_t num_envs,
-                    Address loc, Address var, Address count, double decay, double eps,
-                    bool frozen, bool reduces) {
+                    Address loc, Address var, Address count, double decay, double eps, bool frozen,
+                    bool reduces) {
   const core::VecNormV2State state{loc, var, count, decay, eps, frozen, reduces};
   return OfFloat<core::VecNormV2Stage>(dtype, in, out, size, num_envs, state);
 }

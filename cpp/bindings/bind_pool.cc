@@ -136,9 +136,8 @@ void InitPool(py::module_& m) {
           py::arg("worker"), py::arg("process"))
       .def("close", &PoolHandle::Close, py::call_guard<GilReleased>())
       .def_property_readonly("is_closed", &PoolHandle::is_closed, "Or a parent's, in a forked child.")
-      .def(
-          "check_not_within", &PoolHandle::CheckNotWithin,
-          "Raises RuntimeError while the calling thread is within a call of this pool.");
+      .def("check_not_within", &PoolHandle::CheckNotWithin,
+           "Raises RuntimeError while the calling thread is within a call of this pool.");
 }
 
 }  // namespace torchrl_pool::bindings

@@ -10,8 +10,8 @@
 namespace torchrl_pool::core {
 
 // Waiting threads look often. Where there is more time between two looks, the whole process may have been
-// stopped (Ctrl-Z, a suspended job, a paused container), and the operation with it: a tenth of the limit counts.
-// Time in which no thread waited counts, but alone it never exceeds the limit.
+// stopped (Ctrl-Z, a suspended job, a paused container), and the operation with it: a tenth of the limit
+// counts. Time in which no thread waited counts, but alone it never exceeds the limit.
 class TimeSpent {
  public:
   using Clock = std::chrono::steady_clock;

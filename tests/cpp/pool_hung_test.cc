@@ -10,6 +10,7 @@
 #include "fixture.h"
 #include "held_up.h"
 #include "pool.h"
+#include "time_spent.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -51,6 +52,22 @@ void CheckHung(const EnvFault& fault, std::int64_t step) {
   CHECK_EQ(fault.step, step);
   CHECK(fault.hung);
   CHECK(fault.message.find("it has not come back within 0.7 s") != std::string::npos);
+}
+
+TEST(TimeInWhichNoThreadLooksCounts) {
+  using Clock = TimeSpent::Clock;
+  const auto second = std::chrono::seconds(1);
+  const Clock::time_point start{};
+  TimeSpent stopped, polled;
+  stopped.Begin(start);
+  CHECK(!stopped.Exceeds(10 * second, start + 500 * second, start));  // a thread has waited all the time
+  polled.Begin(start);
+  CHECK(!polled.Exceeds(10 * second, start + 500 * second, start + 500 * second));  // it may just come back
+  CHECK(polled.Exceeds(10 * second, start + 510 * second, start + 510 * second));
+  TimeSpent watched;
+  watched.Begin(start);
+  for (int i = 1; i <= 20; ++i) CHECK(!watched.Exceeds(10 * second, start + i * second / 2, start));
+  CHECK(watched.Exceeds(10 * second, start + 11 * second, start));
 }
 
 TEST(TheOthersGoOnAndAResetRevives) {

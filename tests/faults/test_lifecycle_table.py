@@ -325,3 +325,25 @@ def test_a_program_that_is_stopped_for_longer_than_its_time_limit():
             os.killpg(group, signal.SIGCONT)
 
     with_the_group(stop)
+
+
+def test_an_env_of_an_asynchronous_receive_closes_its_pool_while_another_thread_does():
+    body = """
+class Closes(gymnasium.Wrapper):
+    def step(self, action):
+        time.sleep(0.6)
+        refused(RuntimeError, "within a call", env.close)
+        refused(RuntimeError, "within a call", env.reset)
+        return self.env.step(action)
+
+env = PoolEnv(lambda: Closes(gymnasium.make("CartPole-v1")), 2)
+env.async_step_send(env.rand_action(env.reset()))
+receive = in_thread(lambda: env.async_step_recv(2))
+time.sleep(0.2)
+close = in_thread(env.close)
+assert ends(*close) is None
+ends(*receive)  # its results, or that the pool is closed
+env.reset()
+env.close()
+"""
+    assert run(textwrap.dedent(PRELUDE) + body) == ""

@@ -449,6 +449,24 @@ def test_a_pool_that_was_closed_begins_as_at_first(seed):
     assert torch.equal(mine.get_state(), state)
 
 
+def test_an_interrupted_close_that_closes_begins_as_at_first(monkeypatch):
+    env = MujocoPool(
+        ARM, 3, reset=lambda rows, rng: {"qvel": torch.rand(len(rows), 8, generator=rng)}, seed=4
+    )
+    first = env.reset()
+    close = env._simulators.close
+
+    def interrupted():
+        close()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(env._simulators, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            env.close()
+    assert_td_equal(env.reset(), first)
+
+
 def test_pictures():
     env = make(2, from_pixels=True, width=64, height=48, camera_name="track")
     try:

@@ -3,6 +3,9 @@
 import os
 import signal
 import sys
+import threading
+import types
+from functools import partial
 
 import gymnasium
 import pytest
@@ -201,3 +204,90 @@ def test_what_this_process_has_and_a_worker_lacks_is_said():
     with pytest.raises(EnvFailure) as caught:  # here it would fail, too
         PoolEnv(make, 2, num_workers=1)
     assert "import modules anew" not in str(caught.value)
+
+
+def test_a_program_that_starts_workers_with_all_signals_blocked():
+    """As threads for background work often have."""
+    body = """
+def play():
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    env = PoolEnv("gymnasium:CartPole-v1", 2, num_workers=2)
+    for _ in range(2):
+        root = env.reset()
+        for worker in env._source.workers._workers:
+            worker.kill()
+        refused(EnvFailure, "was killed by signal 9", lambda: env.step(env.rand_action(root)))
+    env.close()
+
+thread = threading.Thread(target=play)
+thread.start()
+thread.join()  # threading prints what it raises
+"""
+    assert run(body) == ""
+
+
+def test_two_threads_that_ask_how_a_worker_ended():
+    env = PoolEnv(lambda: gymnasium.make("CartPole-v1"), 1, num_workers=1)
+    for _ in range(20):
+        env.reset()
+        (worker,) = env._source.workers._workers
+        said, begin = [], threading.Barrier(2)
+
+        def ask(worker=worker, said=said, begin=begin):
+            begin.wait()
+            worker.wait(10)
+            said.append(worker.how_it_ended())
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        worker.kill()
+        for thread in threads:
+            thread.join()
+        assert said == ["was killed by signal 9 (SIGKILL)"] * 2
+    env.close()
+
+
+class Interrupted(gymnasium.Wrapper):
+    """The closing of the second one is interrupted."""
+
+    closed: list[int] = []  # noqa: RUF012  of all of them
+
+    def __init__(self, env, number):
+        super().__init__(env)
+        self.number = number
+
+    def close(self):
+        self.closed.append(self.number)
+        if self.number == 1:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_close_closes_all_envs():
+    Interrupted.closed.clear()
+    makes = [partial(Interrupted, gymnasium.make("CartPole-v1"), number) for number in range(4)]
+    env = PoolEnv(makes, 4, num_workers=0)
+    env.reset()
+    with pytest.raises(KeyboardInterrupt):
+        env.close()
+    assert Interrupted.closed == [0, 1, 2, 3]
+    assert env.is_closed
+
+
+class Lazy(types.ModuleType):
+    """A module that loads parts of itself when they are asked for, which fails."""
+
+    def __getattr__(self, name):
+        raise ImportError(f"{name} is not installed")
+
+
+def test_a_module_that_cannot_be_asked_hides_no_failure(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lazy_module", Lazy("lazy_module"))
+
+    class Asks(gymnasium.Wrapper):
+        def step(self, action):
+            raise AttributeError("module 'lazy_module' has no attribute 'part'")
+
+    env = PoolEnv(lambda: Asks(gymnasium.make("CartPole-v1")), 1, num_workers=0)
+    with pytest.raises(EnvFailure, match="no attribute 'part'"):
+        env.step(env.rand_action(env.reset()))

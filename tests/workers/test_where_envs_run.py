@@ -143,3 +143,21 @@ def test_limits_that_need_workers_say_so():
     assert not env.rollout(3)["next", "respawned"].any()
     with pytest.raises(TypeError, match="num_workers, respawn: expected with Python envs alone"):
         PoolEnv("CartPole-v1", 2, num_workers=1)
+
+
+def test_advice_that_cannot_be_logged_fails_no_step(monkeypatch):
+    monkeypatch.setattr("torchrl_pool._core.available_cpus", lambda: 2)
+    failed = []
+
+    def fails(record):
+        failed.append(record)
+        raise OSError("the log is full")
+
+    logger = logging.getLogger("torchrl_pool")
+    logger.addFilter(fails)
+    try:
+        with PoolEnv(Slow, 4) as pool:
+            pool.rollout(20, break_when_any_done=False)
+    finally:
+        logger.removeFilter(fails)
+    assert len(failed) == 1

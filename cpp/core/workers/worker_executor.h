@@ -166,7 +166,7 @@ class WorkerExecutor final : public Executor {
   int num_visiting_ = 0;                          // threads
   std::size_t num_waiters_ = 0;
 
-  std::atomic<std::thread::id> serving_{};                    // the thread that runs `serve`
+  std::atomic<std::thread::id> serving_{};  // the thread that runs `serve`
   std::atomic<bool> is_advised_{false};
   std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for one job; for any env
   std::atomic<int> num_receiving_{0};                         // threads that wait for asynchronous results
