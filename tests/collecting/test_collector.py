@@ -342,6 +342,12 @@ def test_interruptor_cuts_a_batch_short():
     assert (got[0]["collector", "traj_ids"][:, 7:] == -1).all()
 
 
+def test_episodes_of_one_step_have_ids_of_their_own():
+    env = PoolEnv("CartPole-v1", 2, max_episode_steps=1)
+    (batch,) = PoolCollector(env, None, frames_per_batch=8, total_frames=8)
+    assert len(batch["collector", "traj_ids"].unique()) == 8
+
+
 def test_partial_reset():
     results = []
     for cls in (PoolCollector, Collector):

@@ -4,6 +4,8 @@ import torch
 from comparing import assert_td_equal
 from small_envs import MAKERS, N, cartpole, fall_right
 
+from torchrl_pool import PoolEnv, single_envs
+
 
 @MAKERS
 def test_seeds_determine_everything(make):
@@ -39,6 +41,15 @@ def test_seeding_a_running_env_restarts_its_streams():
 def test_unseeded_envs_differ():
     a, b = cartpole().reset()["observation"], cartpole().reset()["observation"]
     assert torch.cat([a, b]).unique(dim=0).shape[0] == 2 * N
+
+
+def test_seeds_of_single_envs_hold_beside_those_of_the_pool():
+    """Also after the pool was closed."""
+    env = PoolEnv("CartPole-v1", 2, seed=0)
+    single_envs(env)[1]().set_seed(9)
+    first = env.reset()["observation"]
+    env.close()
+    assert torch.equal(env.reset()["observation"], first)
 
 
 def test_static_seed_gives_all_envs_the_same():
