@@ -9,7 +9,7 @@ from small_envs import MAKERS, N, cartpole, fall_right
 from tensordict import LazyStackedTensorDict
 from torchrl.envs import EnvBase, GymEnv, SerialEnv, StepCounter, TransformedEnv
 
-from torchrl_pool import PoolEnv, fuse
+from torchrl_pool import PoolEnv, fuse, single_envs
 
 
 def test_policy_entries_are_carried_like_by_step_mdp():
@@ -114,3 +114,17 @@ def test_the_next_root_has_its_entries_in_the_order_of_torchrls():
         _, root = env.step_and_maybe_reset(env.rand_action(root))
         roots.append(list(root.keys()))
     assert roots[0] == roots[1]
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({}, r"got \['observation', 'terminated', 'truncated', 'done'\]"),
+        ({"action": torch.zeros(2)}, r"expected shape \[1, 1\], got \[1, 2\]"),
+    ],
+    ids=["missing", "shape"],
+)
+def test_a_single_env_refuses_what_it_was_given_itself(entries, message):
+    env = single_envs(PoolEnv("Pendulum-v1", 3))[1]()
+    with pytest.raises((KeyError, ValueError), match=message):
+        env.step(env.reset().update(entries))

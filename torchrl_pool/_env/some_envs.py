@@ -34,7 +34,15 @@ def step_some(env: Any, rows: TensorDictBase, indices: list[int] | int) -> Tenso
             entries[key][indices] = value
         elif value is None:
             del entries[key]  # which is refused in words
-    return _rows_of(env, env._step, "_step", entries, indices)
+    try:
+        return _rows_of(env, env._step, "_step", entries, indices)
+    except (KeyError, TypeError, ValueError):
+        # What is wrong with the actions is said of the caller's rows, not of all envs'.
+        try:
+            env._actions.check(rows.reshape(-1), rows.numel())
+        except (KeyError, TypeError, ValueError) as of_rows:
+            raise of_rows from None
+        raise
 
 
 def reset_some(env: Any, indices: list[int] | int, **kwargs: Any) -> TensorDictBase:
