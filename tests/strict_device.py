@@ -27,7 +27,7 @@ except ImportError:
     pytest.skip(f"torch {torch.__version__} has no devices in Python", allow_module_level=True)
 
 from torchrl_pool._collecting import rollout_storage
-from torchrl_pool._collecting.lean_policy import actions, distributions, values
+from torchrl_pool._collecting.direct_policy import actions, distributions, values
 from torchrl_pool._transforms import chain
 
 NAME = "strict"

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from torchrl_pool._collecting import rollout_storage
-from torchrl_pool._collecting.lean_policy import values
+from torchrl_pool._collecting.direct_policy import values
 from torchrl_pool._transforms import chain
 
 CUDA = torch.device("cuda", 0)

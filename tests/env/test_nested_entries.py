@@ -27,7 +27,7 @@ from torchrl.envs import (
 from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool import PoolCollector, PoolEnv, fuse, load_plugin
-from torchrl_pool._collecting.lean_policy import parts_of
+from torchrl_pool._collecting.direct_policy import parts_of
 
 TASKS = ["Dict-v0", "Mixed-v0", "Agents-v0"]
 

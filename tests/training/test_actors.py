@@ -15,7 +15,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 pytest.importorskip("tyro")
 
-from torchrl_pool._collecting.lean_policy import exploring
+from torchrl_pool._collecting.direct_policy import exploring
 from torchrl_pool.examples.actors import Actor, Threaded
 
 programs = pytest.mark.parametrize("program", ["ppo", "impala"])

@@ -22,14 +22,14 @@ from torchrl_pool._collecting.collector_options import (
     the_only_one,
 )
 from torchrl_pool._collecting.collector_state import load_collector_state, state_or_error
-from torchrl_pool._collecting.env_transforms import fused, with_what_the_policy_reads
-from torchrl_pool._collecting.lean_policy import (
-    LeanPolicy,
+from torchrl_pool._collecting.direct_policy import (
+    DirectPolicy,
     PolicyPart,
     exploring,
     parts_of,
     take_apart,
 )
+from torchrl_pool._collecting.env_transforms import fused, with_what_the_policy_reads
 from torchrl_pool._collecting.rollout import Rollout, StoringCollector
 from torchrl_pool._collecting.rollout_storage import (
     RolloutBatch,
@@ -152,7 +152,7 @@ class PoolCollector(StoringCollector):
         self._storage = None
         self._policy_output_keys = ()
         # A policy, and what is called in its place.
-        self._compiled: tuple[nn.Module, LeanPolicy | None] | None = None
+        self._compiled: tuple[nn.Module, DirectPolicy | None] | None = None
         self._was_cut_short = False
         self._last_state: dict[str, Any] | Exception | None = None  # after the last frame
         super().__init__(
@@ -227,26 +227,26 @@ class PoolCollector(StoringCollector):
         with exploring(self.exploration_type):
             return parts_of(policy)
 
-    def _policy_now(self) -> LeanPolicy | None:
+    def _policy_now(self) -> DirectPolicy | None:
         """What is called in the policy's place, if anything."""
         policy = self._wrapped_policy_uncompiled
         if self.cudagraphed_policy:
             return None
-        lean = take_apart(policy)  # again for each batch: somebody may have changed it
+        direct = take_apart(policy)  # again for each batch: somebody may have changed it
         if self.compiled_policy and isinstance(policy, nn.Module):
             if self._compiled is None or self._compiled[0] is not policy:
-                self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
-            lean = self._compiled[1]
-        return lean
+                self._compiled = policy, direct and direct.compile(**self.compiled_policy_kwargs)
+            direct = self._compiled[1]
+        return direct
 
     @contextlib.contextmanager
     def _policy_taken_apart(self) -> Iterator[None]:
         """While Collector's own code collects: it calls what is in the policy's place, if anything."""
-        lean = None if self.compiled_policy else self._policy_now()
-        if lean is None or type(self._carrier) is not TensorDict:
+        direct = None if self.compiled_policy else self._policy_now()
+        if direct is None or type(self._carrier) is not TensorDict:
             yield
             return
-        self._wrapped_policy_maybe_compiled = lean
+        self._wrapped_policy_maybe_compiled = direct
         try:
             yield
         finally:
@@ -442,9 +442,9 @@ class PoolCollector(StoringCollector):
         self._was_cut_short = True
         start = time.perf_counter()
         with naming_doubles(self.env), exploring(self.exploration_type):
-            lean = self._policy_now()
+            direct = self._policy_now()
             with self._schedule.computing(self._wrapped_policy_uncompiled, self.n_env):
-                rollout = Rollout(self, lean, self._schedule.num_groups)
+                rollout = Rollout(self, direct, self._schedule.num_groups)
                 batch = rollout.run()
         self._schedule.note(time.perf_counter() - start)
         self._carrier = rollout.last_carrier()

@@ -10,7 +10,7 @@ from torch import nn
 from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import RandomPolicy
 
-from torchrl_pool._collecting.lean_policy import take_apart
+from torchrl_pool._collecting.direct_policy import take_apart
 
 Policy: TypeAlias = Callable[[TensorDictBase], TensorDictBase]
 

@@ -12,8 +12,8 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.collectors import Collector
 
 from torchrl_pool import _core
+from torchrl_pool._collecting.direct_policy import DirectPolicy
 from torchrl_pool._collecting.group_policy import Policy, policy_for_rows
-from torchrl_pool._collecting.lean_policy import LeanPolicy
 from torchrl_pool._collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage, in_next
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.specs import Key
@@ -60,11 +60,11 @@ class Rollout:
 
     Args:
         collector: whose envs they are.
-        lean: what is called in its policy's place, if that can be taken apart.
+        direct: what is called in its policy's place, if that can be taken apart.
         num_groups: in which the envs are stepped.
     """
 
-    def __init__(self, collector: StoringCollector, lean: LeanPolicy | None, num_groups: int) -> None:
+    def __init__(self, collector: StoringCollector, direct: DirectPolicy | None, num_groups: int) -> None:
         self._collector = collector
         assert collector._stepper is not None
         self._stepper = collector._stepper
@@ -77,15 +77,15 @@ class Rollout:
         self._alone = num_groups == 1
         self._on_cpu = self._env._on_cpu and not collector._cast_to_env_device
         self._random: bool = collector._should_use_random_frames()
-        self._lean = lean
+        self._direct = direct
         policy = collector._wrapped_policy
-        call = lean or policy
+        call = direct or policy
         # The next call of what torch has captured may write into the same memory.
-        self._captured = lean is None and (collector.compiled_policy or collector.cudagraphed_policy)
+        self._captured = direct is None and (collector.compiled_policy or collector.cudagraphed_policy)
         # Nobody reads these before they are there again.
-        self._not_carried = frozenset() if lean is None else lean.overwrites
+        self._not_carried = frozenset() if direct is None else direct.overwrites
         # A policy that gets the whole root may read the trajectories' ids.
-        self._ids_at_each_step = lean is None or _IDS in lean.in_keys
+        self._ids_at_each_step = direct is None or _IDS in direct.in_keys
         # As for TorchRL, a trajectory ends with any flag, be it that of one agent among many. The pool's own
         # ones tell no more than "done", unless a transform has changed them.
         own = ("done", "terminated", "truncated")
@@ -157,8 +157,8 @@ class Rollout:
 
     def _goes_on_with_tensors(self, group: _Group) -> bool:
         """Whether no step after the first one needs a tensordict."""
-        collector, lean = self._collector, self._lean
-        if lean is None or self._random or self._ids_at_each_step or collector._counts_versions:
+        collector, direct = self._collector, self._direct
+        if direct is None or self._random or self._ids_at_each_step or collector._counts_versions:
             return False
         if not self._alone or not self._on_cpu or collector._cast_to_policy_device:
             return False
@@ -167,18 +167,18 @@ class Rollout:
         if "collector" in group.root:
             self._constant = {"collector": group.root["collector"]}
         written = group.written.keys()
-        return written >= {*leaf_keys(self._carrier_of(group))} - {_IDS} and written >= {*lean.in_keys}
+        return written >= {*leaf_keys(self._carrier_of(group))} - {_IDS} and written >= {*direct.in_keys}
 
     def _step_from_tensors(self, group: _Group, step: int) -> None:
-        lean, root, stepper = self._lean, group.root, self._stepper
-        assert lean is not None
-        outputs = lean.call(*[root[key] for key in lean.in_keys])
-        root.update(zip(lean.out_keys, outputs, strict=True))
+        direct, root, stepper = self._direct, group.root, self._stepper
+        assert direct is not None
+        outputs = direct.call(*[root[key] for key in direct.in_keys])
+        root.update(zip(direct.out_keys, outputs, strict=True))
         stepper.before_batch_step()
         results = stepper.calls.run(self._pool, _STEP_AND_RESET, root, (group.rows.core, step))
         if results is None:  # what the policy has written is looked at more closely
             carrier = self._carrier_of(group)
-            lean.write(carrier, outputs)
+            direct.write(carrier, outputs)
             self._begin_step(group, step, carrier)
         else:
             group.written = stepper.latest = results[1]

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from torchrl_pool._collecting.lean_policy import NetworkCall, parts_of
-from torchrl_pool._collecting.lean_policy.networks import Recurrent
+from torchrl_pool._collecting.direct_policy import NetworkCall, parts_of
+from torchrl_pool._collecting.direct_policy.networks import Recurrent
 from torchrl_pool._env.specs import Key
 from torchrl_pool.training._sequences import SequenceCall
 

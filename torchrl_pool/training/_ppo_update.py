@@ -11,8 +11,8 @@ from tensordict import TensorDictBase
 from torch import nn
 from torchrl.objectives import ClipPPOLoss
 
-from torchrl_pool._collecting.lean_policy import read_first
-from torchrl_pool._collecting.lean_policy.distributions import density_of
+from torchrl_pool._collecting.direct_policy import read_first
+from torchrl_pool._collecting.direct_policy.distributions import density_of
 from torchrl_pool.training._flat_parameters import FlatUpdate, shrinking
 from torchrl_pool.training._module_calls import Tensors, call, called_in_pieces, networks_of, with_critic
 from torchrl_pool.training._sequences import check_trajectories

@@ -8,8 +8,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import nn
 
-from torchrl_pool._collecting.lean_policy.networks import Recurrent
-from torchrl_pool._collecting.lean_policy.values import Values
+from torchrl_pool._collecting.direct_policy.networks import Recurrent
+from torchrl_pool._collecting.direct_policy.values import Values
 from torchrl_pool._env.arguments import check_int
 
 

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.objectives.value import VTrace
 
-from torchrl_pool._collecting.lean_policy.distributions import density_of
+from torchrl_pool._collecting.direct_policy.distributions import density_of
 from torchrl_pool.training._advantages import values_of
 from torchrl_pool.training._module_calls import Tensors, called_in_pieces, networks_of
 from torchrl_pool.training._sequences import check_trajectories

@@ -10,15 +10,15 @@ from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import ExplorationType, RandomPolicy
 from torchrl.modules import EGreedyModule, QValueModule, SafeProbabilisticModule
 
-from torchrl_pool._collecting.lean_policy.distributions import (
+from torchrl_pool._collecting.direct_policy.distributions import (
     NotSampled,
     Sampler,
     parameter_names,
     sampler_for,
 )
-from torchrl_pool._collecting.lean_policy.exploration import exploration_type_here, exploring
-from torchrl_pool._collecting.lean_policy.networks import TensorDictCall
-from torchrl_pool._collecting.lean_policy.values import NotApart, Values
+from torchrl_pool._collecting.direct_policy.exploration import exploration_type_here, exploring
+from torchrl_pool._collecting.direct_policy.networks import TensorDictCall
+from torchrl_pool._collecting.direct_policy.values import NotApart, Values
 from torchrl_pool._env.specs import Key
 
 

@@ -1,4 +1,4 @@
-"""Lean updates: the numbers of ClipPPOLoss, GAE and an optimiser, without what surrounds them."""
+"""Fast updates: the numbers of ClipPPOLoss, GAE and an optimiser, without what surrounds them."""
 
 from functools import partial
 
@@ -134,19 +134,19 @@ def test_log_probabilities_that_the_batch_lacks_are_worked_out_once(kind, shared
 
 def test_several_updates_end_where_plain_ones_do():
     weights = []
-    for lean in (True, False):
+    for fast in (True, False):
         actor, critic = networks("categorical")
         loss = ClipPPOLoss(actor, critic, **OPTIONS["all"])
         batch = batch_of(actor)
         torch.manual_seed(2)
         orders = [torch.randperm(ROWS) for _ in range(3)]
-        if lean:
+        if fast:
             update = PPOUpdate(loss, partial(torch.optim.Adam, lr=1e-2, fused=True), max_grad_norm=0.5)
             columns = update.columns(batch)
         else:
             optimizer = torch.optim.Adam(loss.parameters(), lr=1e-2)
         for indices in torch.cat(orders).split(32):
-            if lean:
+            if fast:
                 update(columns, indices)
                 continue
             losses = loss(batch.reshape(-1)[indices])
@@ -155,8 +155,8 @@ def test_several_updates_end_where_plain_ones_do():
             nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
             optimizer.step()
         weights.append([parameter.detach().clone() for parameter in loss.parameters()])
-    for lean, plain in zip(*weights, strict=True):
-        torch.testing.assert_close(lean, plain, rtol=1e-4, atol=1e-5)
+    for fast, plain in zip(*weights, strict=True):
+        torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("parts", "compile"), [(2, False), (3, False), (40, False), (3, True)])

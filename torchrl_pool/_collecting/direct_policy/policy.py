@@ -29,15 +29,15 @@ from torchrl.modules import (
     TanhModule,
 )
 
-from torchrl_pool._collecting.lean_policy.actions import Draw, EpsilonGreedy, Greedy, RandomChoice
-from torchrl_pool._collecting.lean_policy.networks import (
+from torchrl_pool._collecting.direct_policy.actions import Draw, EpsilonGreedy, Greedy, RandomChoice
+from torchrl_pool._collecting.direct_policy.networks import (
     NetworkCall,
     Recurrent,
     TensorDictCall,
     check_calls,
     unrolled,
 )
-from torchrl_pool._collecting.lean_policy.values import NotApart, Step, Values, read, read_first, write
+from torchrl_pool._collecting.direct_policy.values import NotApart, Step, Values, read, read_first, write
 from torchrl_pool._env.specs import Key
 
 _CALLS: dict[type, Callable[[Any], Step]] = {
@@ -86,7 +86,7 @@ class PolicyPart(NamedTuple):
     """Why it has no step of its own."""
 
 
-class LeanPolicy:
+class DirectPolicy:
     """Calls the parts of a policy one after the other and sets what they compute: no more than that.
 
     Results are those of the policy, bit for bit, from the same state of torch's generator. Parameters and
@@ -126,7 +126,7 @@ class LeanPolicy:
         """Sets what a call has given."""
         write(tensordict, self.out_keys, outputs)
 
-    def compile(self, **kwargs: Any) -> LeanPolicy:
+    def compile(self, **kwargs: Any) -> DirectPolicy:
         """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``."""
         compiled = compile_with_warmup(self.compute, **kwargs)
 
@@ -139,10 +139,10 @@ class LeanPolicy:
         return self
 
 
-def take_apart(policy: Any) -> LeanPolicy | None:
+def take_apart(policy: Any) -> DirectPolicy | None:
     """What gives a policy's results with less around them; None where the policy itself must be called."""
     parts = parts_of(policy)
-    return LeanPolicy(parts) if all(part.step is not None for part in parts) else None
+    return DirectPolicy(parts) if all(part.step is not None for part in parts) else None
 
 
 def parts_of(policy: Any) -> list[PolicyPart]:

@@ -18,7 +18,7 @@ from torch.distributions import Categorical, ComposeTransform, Normal
 from torch.nn import functional
 from torchrl.modules import IndependentNormal, OneHotCategorical, TanhNormal
 
-from torchrl_pool._collecting.lean_policy.values import Values
+from torchrl_pool._collecting.direct_policy.values import Values
 
 Sampler: TypeAlias = Callable[..., "tuple[Tensor, Tensor | None]"]
 """From the parameters, by name, to a sample and its log-probability (None: not asked for)."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torchrl.modules import MLP, GRUModule, LSTMModule
 
-from torchrl_pool._collecting.lean_policy.values import NotApart, Values, new_tensordict, write
+from torchrl_pool._collecting.direct_policy.values import NotApart, Values, new_tensordict, write
 from torchrl_pool._env.specs import Key
 
 

@@ -30,7 +30,7 @@ from torchrl.modules import (
 )
 
 from torchrl_pool import PoolCollector, PoolEnv, explain
-from torchrl_pool._collecting.lean_policy import exploring, parts_of, take_apart
+from torchrl_pool._collecting.direct_policy import exploring, parts_of, take_apart
 
 RANDOM, DETERMINISTIC = ExplorationType.RANDOM, ExplorationType.DETERMINISTIC
 
@@ -45,14 +45,14 @@ def test_gives_what_the_policy_gives(name, exploration, device):
         layers = 2 if "two" in name else 1
         root.update({state: torch.randn(6, layers, 4) for state in ("hidden", "cell")})
     with set_exploration_type(exploration):
-        lean = take_apart(policy)
-        assert lean is not None, parts_of(policy)
+        direct = take_apart(policy)
+        assert direct is not None, parts_of(policy)
         for seed in range(4):
             torch.manual_seed(seed)
             expected = policy(root.clone())
             drawn = torch.rand(())
             torch.manual_seed(seed)
-            assert_same(lean(root.clone()), expected)
+            assert_same(direct(root.clone()), expected)
             assert torch.equal(torch.rand(()), drawn), "the generator is in another state"
 
 
@@ -62,14 +62,14 @@ def test_draws_with_the_policys_own_generator(kind):
     policy, root = (discrete if "Categorical" in kind.__name__ else continuous)(kind), a_root()
     own = policy.module[-1]._generator = torch.Generator()
     with set_exploration_type(RANDOM):
-        lean = take_apart(policy)
-        assert lean is not None, parts_of(policy)
+        direct = take_apart(policy)
+        assert direct is not None, parts_of(policy)
         for seed in range(3):
             before = torch.get_rng_state()
             own.manual_seed(seed)
             expected, state = policy(root.clone()), own.get_state()
             own.manual_seed(seed)
-            assert_same(lean(root.clone()), expected)
+            assert_same(direct(root.clone()), expected)
             assert torch.equal(own.get_state(), state)
             assert torch.equal(torch.get_rng_state(), before)
 
@@ -205,7 +205,7 @@ def test_new_weights_and_train_mode_count():
         first.weight = torch.ones(first.out_features, first.in_features)
 
     with set_exploration_type(RANDOM), torch.no_grad():
-        lean = take_apart(policy)
+        direct = take_apart(policy)
         for change in (
             lambda: policy.eval(),
             lambda: first.weight.fill_(0.1),
@@ -222,7 +222,7 @@ def test_new_weights_and_train_mode_count():
             torch.manual_seed(0)
             expected = policy(a_root())
             torch.manual_seed(0)
-            assert_same(lean(a_root()), expected)
+            assert_same(direct(a_root()), expected)
 
 
 @pytest.mark.parametrize(
@@ -232,9 +232,9 @@ def test_new_weights_and_train_mode_count():
 def test_gradients_flow(make):
     policy, root = make(), a_root()
     with set_exploration_type(RANDOM):
-        lean = take_apart(policy)
+        direct = take_apart(policy)
         grads = []
-        for call in (policy, lean):
+        for call in (policy, direct):
             torch.manual_seed(0)
             out = call(root.clone())
             policy.zero_grad()
