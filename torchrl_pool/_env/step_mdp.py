@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from tensordict import TensorDict, is_leaf_nontensor, is_tensor_collection
 
-from torchrl_pool import _core
 from torchrl_pool._env.specs import Key, NestedSizes
 
 
@@ -86,7 +85,6 @@ class NextRoot:
         return entries
 
 
-_eraser = _core.RowEraser(torch.Tensor)
 # `where` of torch 2.9 knows no unsigned integers but uint8.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
@@ -96,12 +94,9 @@ def _depth_and_name(key: Key) -> tuple[int, str]:
 
 
 def _cleared(value: Any, done: torch.Tensor) -> Any:
-    """What a partial reset of EnvBase leaves of an entry; tensors take a quicker way to the same."""
+    """What a partial reset of EnvBase leaves of an entry."""
     if type(value) is not torch.Tensor and is_tensor_collection(value):
         return value.where(~done.reshape(-1), value.empty(), out=value, pad=0)
-    erased = _eraser.erased(value, done)
-    if erased is not None:
-        return erased
     if value.dtype in _SIGNED:  # only then, for a view of another type has no gradient
         return _cleared(value.view(_SIGNED[value.dtype]), done).view(value.dtype)
     return torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), value.new_zeros(()), value)
