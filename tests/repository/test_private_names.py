@@ -14,7 +14,7 @@ OTHERS = {
     *("_args_from_interpreter_flags", "_bootstrap", "_clear", "_exit", "_extra_reducers", "_fd"),
     *("_flush_std_streams", "_identity", "_log_to_stderr", "_logger", "_lru_cache_wrapper", "_parent_pid"),
     *("_process_counter", "_registered_with_atexit", "_registry", "_resource_tracker", "_run_exitfuncs"),
-    *("_run_finalizers", "_semlock", "_shutdown", "_slotnames", "_add_info", "_np_random"),
+    *("_run_finalizers", "_shutdown", "_slotnames", "_add_info", "_np_random"),
     *("_reset_options", "_reset_seeds", "_at_fork_reinit", "_is_owned"),
 }
 LIBRARIES = ("torch", "torchrl", "tensordict")
