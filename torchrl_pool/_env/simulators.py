@@ -77,22 +77,22 @@ class Simulators:
         """
         self._check_not_within()
         with self._lifecycle:
+            is_interrupted = True
             try:
                 if self.pool is not None:
                     self.pool.close()
-            except BaseException:
+                is_interrupted = False
+            finally:
+                # Until the next block no Python function is called: no handler of a signal runs there.
                 if self.pool is None or self.pool.is_closed:
-                    with suppress(EnvFailure):
-                        self._close_source()
-                raise
-            self._close_source()
-
-    def _close_source(self) -> None:
-        try:
-            self.source.close()
-        finally:
-            self.was_closed, self.pool, self.closed_by = True, None, ""
-            self._env.is_closed = True
+                    try:
+                        self.source.close()
+                    except EnvFailure:
+                        if not is_interrupted:  # which comes before what envs raise in their close()
+                            raise
+                    finally:
+                        self.was_closed, self.pool, self.closed_by = True, None, ""
+                        self._env.is_closed = True
 
     def _check_not_within(self) -> None:
         """Before waiting for another thread's close, which may wait for the calling thread's call."""
