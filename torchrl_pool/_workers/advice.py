@@ -21,7 +21,7 @@ def advice_on(num_workers: int, num_envs: int, num_processors: int, steps: int, 
     if seconds < ENOUGH_SECONDS or steps == 0:
         return ""
     step = seconds / steps * 1e6
-    took = f"a step of one of the {num_envs} Python envs takes about {step:.3g} µs"
+    took = f"a step of one of the {num_envs} Python envs takes about {step:,.0f} µs"
     most = min(num_envs, num_processors)
     if num_workers == 0 and step > LONG_STEP and most > 1:
         return (
