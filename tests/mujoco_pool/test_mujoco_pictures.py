@@ -1,5 +1,6 @@
 """Pictures of the MuJoCo tasks, against Gymnasium's renderer on the same OpenGL."""
 
+import gc
 import os
 
 import gymnasium
@@ -136,6 +137,7 @@ def test_context_of_the_caller_stays_current():
     mujoco.mj_forward(model, data)
     from mujoco.egl import GLContext
 
+    gc.collect()  # the end of an earlier test's GLContext would release this thread's current one
     context = GLContext(64, 64)
     context.make_current()
     scene, camera, option = mujoco.MjvScene(model, 100), mujoco.MjvCamera(), mujoco.MjvOption()
