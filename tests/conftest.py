@@ -1,9 +1,10 @@
+import os
 import signal
 from contextlib import closing
 
 import pytest
 import torch
-from long_form import LONG, mark_slow
+from cases import LONG, runs_by_default
 from tensordict.nn.probabilistic import interaction_type
 
 pytest.register_assert_rewrite("comparing")
@@ -24,7 +25,17 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    mark_slow(items)
+    for item in items:
+        if not runs_by_default(item):
+            item.add_marker("slow")
+
+
+@pytest.hookimpl(trylast=True)  # when the processes of xdist have ended
+def pytest_sessionfinish(session):
+    seconds = sum(os.times()[:4])
+    if seconds > float(os.environ.get("TORCHRL_POOL_TEST_SECONDS", "inf")):
+        print(f"\nThe tests took {seconds:.0f} seconds of processors, more than TORCHRL_POOL_TEST_SECONDS")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """Programs that tests run in a process of their own, under a timer."""
 
+import contextlib
 import json
 import os
 import socket
@@ -85,3 +86,15 @@ def _server():
             start_new_session=True,  # Ctrl-C is for the tests
         )
     return ours, process
+
+
+def descendants(process):
+    """The processes that it has started, and theirs; those that have ended but were not waited for too."""
+    parents = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            parents[int(pid)] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    found = {process}
+    while new := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= new
+    return found - {process}

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 
 from torchrl_pool import MultiThreadedEnv, PoolEnv, list_tasks
 
@@ -14,7 +15,7 @@ cartpole = partial(PoolEnv, "CartPole-v1", N)
 pendulum = partial(PoolEnv, "Pendulum-v1", N)
 threaded_cartpole = partial(MultiThreadedEnv, N, "CartPole-v1")
 MAKERS = pytest.mark.parametrize(
-    "make", [cartpole, pendulum, threaded_cartpole], ids=["pool", "pool_continuous", "multi_threaded"]
+    "make", cases([cartpole, pendulum, threaded_cartpole]), ids=["pool", "pool_continuous", "multi_threaded"]
 )
 
 

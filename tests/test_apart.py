@@ -20,7 +20,7 @@ from hosts.ray_nodes import RayHosts
 from torchrl_pool.examples import impala
 from torchrl_pool.examples.results import load_checkpoint
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow  # waits for hosts that are lost
 QUIET = ["--task", "CartPole-v1", "--quiet", "--evaluate", "0"]
 TIMES = {"seconds", "steps_per_second", "collecting_seconds"}
 SECONDS = 300.0  # that anything may take on a slow machine

@@ -10,6 +10,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from cases import cases
 from front_envs import Keyed, Locked, Shown, Talkative
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -51,7 +52,7 @@ def test_an_attribute_need_not_be_fetched(close):
     assert not task.has_attr("action_masks")
 
 
-@pytest.mark.parametrize("mode", ["rgb_array", "ansi", None])
+@pytest.mark.parametrize("mode", cases(["rgb_array", "ansi", None]))
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_what_envs_show_is_theirs(mode, num_workers, close):
     make = partial(Shown, mode)
@@ -123,8 +124,8 @@ class Twice(gymnasium.Wrapper):
         return first if terminated or truncated else self.env.step(action)
 
 
-@pytest.mark.parametrize("watcher", [Monitor, RecordEpisodeStatistics])
-@pytest.mark.parametrize("within", [lambda env: env, Twice])
+@pytest.mark.parametrize("watcher", cases([Monitor, RecordEpisodeStatistics]))
+@pytest.mark.parametrize("within", cases([lambda env: env, Twice]))
 def test_who_watches_an_env_sees_the_pools_limit(watcher, within, close):
     def make(limit=None):
         env = within(gymnasium.make("Pendulum-v1"))
@@ -146,7 +147,7 @@ def test_who_watches_an_env_sees_the_pools_limit(watcher, within, close):
             ]
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_who_watches_from_within_does_not_move_the_limit(num_workers, close):
     """Nobody asks for what it tells: else it is refused, for it would not hear of the limit."""
 
@@ -161,7 +162,7 @@ def test_who_watches_from_within_does_not_move_the_limit(num_workers, close):
         PoolVecEnv(make, 1, **limit)
 
 
-@pytest.mark.parametrize(("limit", "other"), [(20, 9), (9, 20), (None, 9)])
+@pytest.mark.parametrize(("limit", "other"), cases([(20, 9), (9, 20), (None, 9)]))
 def test_a_state_holds_no_limit_of_its_pool(limit, other, close):
     def make():
         return Monitor(gymnasium.make("Pendulum-v1"))
@@ -213,8 +214,8 @@ def test_rewards_for_other_goals_of_python_envs(close):
 
 
 @pytest.mark.skipif("FetchReach-v4" not in TASKS, reason="built without the family robotics")
-@pytest.mark.parametrize("reward_type", [None, "sparse", "dense"])
-@pytest.mark.parametrize("task", ["FetchReach-v4", "FetchPushDense-v4", "PointMaze_UMaze-v3"])
+@pytest.mark.parametrize("reward_type", cases(default=[None, "dense"], also=["sparse"]))
+@pytest.mark.parametrize("task", cases(["FetchReach-v4", "FetchPushDense-v4", "PointMaze_UMaze-v3"]))
 def test_rewards_for_other_goals_are_those_of_gymnasium_robotics(task, reward_type, close):
     """As Stable-Baselines3's HerReplayBuffer asks for them."""
     robotics = pytest.importorskip("gymnasium_robotics")
@@ -245,12 +246,14 @@ def test_rewards_for_other_goals_are_those_of_gymnasium_robotics(task, reward_ty
 
 @pytest.mark.parametrize(
     ("task", "options"),
-    [
-        ("CartPole-v1", {}),
-        ("CartPole-v1", {"max_episode_steps": 9, "sutton_barto_reward": True}),
-        ("Pendulum-v1", {"g": 9.81, "render_mode": "rgb_array"}),
-        ("FrozenLake-v1", {"is_slippery": False, "max_episode_steps": 12}),
-    ],
+    cases(
+        [
+            ("CartPole-v1", {}),
+            ("CartPole-v1", {"max_episode_steps": 9, "sutton_barto_reward": True}),
+            ("Pendulum-v1", {"g": 9.81, "render_mode": "rgb_array"}),
+            ("FrozenLake-v1", {"is_slippery": False, "max_episode_steps": 12}),
+        ]
+    ),
 )
 def test_specs_are_those_of_what_the_pool_was_given(task, options, close):
     due = gymnasium.make(task, **options).spec
@@ -282,7 +285,7 @@ def test_specs_of_families_whose_package_is_not_imported(close, monkeypatch):
 # ---- envs that are one
 
 
-@pytest.mark.parametrize("wrap", [Monitor, lambda env: env, lambda env: TransformReward(env, abs)])
+@pytest.mark.parametrize("wrap", cases([Monitor, lambda env: env, lambda env: TransformReward(env, abs)]))
 def test_one_env_behind_two_wrappers_is_noticed(wrap):
     env = gymnasium.make("CartPole-v1")
     with pytest.raises(EnvFailure, match="expected a new env from each call"):
@@ -292,8 +295,10 @@ def test_one_env_behind_two_wrappers_is_noticed(wrap):
 # ---- copies
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda env: pickle.loads(pickle.dumps(env))])
-@pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize(
+    "copied", cases(default=[copy.deepcopy, copy.copy], also=[lambda env: pickle.loads(pickle.dumps(env))])
+)
+@pytest.mark.parametrize("task", ["gymnasium:CartPole-v1", "CartPole-v1"])
 def test_copies_before_the_first_reset(copied, task, close):
     options = {"num_workers": 0} if task.startswith("gymnasium") else {}
     envs = close(

@@ -6,6 +6,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from cases import cases
 from front_envs import Talkative
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -35,7 +36,7 @@ def pair(ours, theirs):
         yield ours, theirs
 
 
-@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("mode", cases(AutoresetMode))
 def test_infos_are_those_of_the_sync_vector_env(mode, place):
     ours = PoolVectorEnv(ENVS, N, autoreset_mode=mode, **place)
     with pair(ours, SyncVectorEnv(ENVS, autoreset_mode=mode)) as envs:

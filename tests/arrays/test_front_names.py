@@ -6,6 +6,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from cases import cases
 from front_envs import Keyed
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
@@ -82,7 +83,9 @@ def test_errors_name_the_keys():
         envs.step(right)
 
 
-@pytest.mark.parametrize(("key", "message"), [("a/b", "separates nested levels"), (0, "expected a string")])
+@pytest.mark.parametrize(
+    ("key", "message"), cases([("a/b", "separates nested levels"), (0, "expected a string")])
+)
 def test_tensordicts_need_keys_of_their_own(key, message):
     with pytest.raises(EnvFailure, match=message):
         PoolEnv(partial(Keyed, key), 2, num_workers=0)
@@ -111,7 +114,7 @@ def test_last_choices_are_whole_numbers_of_python():
         assert type(env.step(np.array([0]))[3][0]["terminal_observation"]) is int
 
 
-@pytest.mark.parametrize("kind", [PoolEnv, PoolVectorEnv, PoolVecEnv])
+@pytest.mark.parametrize("kind", cases([PoolEnv, PoolVectorEnv, PoolVecEnv]))
 def test_a_sequence_of_tasks_says_how_many_envs_there_are(kind):
     env = kind([partial(gymnasium.make, "CartPole-v1")] * 3)
     assert env.num_envs == 3
@@ -126,7 +129,7 @@ def test_a_sequence_of_tasks_says_how_many_envs_there_are(kind):
             kind("CartPole-v1")
 
 
-@pytest.mark.parametrize("kind", [PoolVectorEnv, PoolVecEnv])
+@pytest.mark.parametrize("kind", cases([PoolVectorEnv, PoolVecEnv]))
 def test_dm_controls_names_of_a_task_are_one_task(kind):
     with contextlib.closing(kind(("cartpole", "swingup"), 2)) as env:
         assert env.num_envs == 2

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -61,7 +62,21 @@ class Paying(gymnasium.Env):
         return np.zeros(1, np.float32), REWARDS[self.kind], self.t >= 3, False, {}
 
 
-@pytest.mark.parametrize("kind", REWARDS)
+@pytest.mark.parametrize(
+    "kind",
+    cases(
+        default=[
+            "negative zero",
+            "np.longdouble",
+            "np.int64",
+            "0-d array of objects",
+            "tensor",
+            "Decimal",
+            "-1",
+        ],
+        also=REWARDS,
+    ),
+)
 def test_rewards_of_any_real_type(kind):
     make = partial(Paying, kind)
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
@@ -86,7 +101,7 @@ def test_rewards_of_any_real_type(kind):
         assert exact.tobytes() == np.array([float(REWARDS[kind])]).tobytes()
 
 
-@pytest.mark.parametrize("kind", ["complex", "words"])
+@pytest.mark.parametrize("kind", cases(["complex", "words"]))
 def test_rewards_that_are_no_numbers_are_refused(kind, monkeypatch):
     monkeypatch.setitem(REWARDS, kind, {"complex": 1j, "words": "much"}[kind])
     with contextlib.closing(PoolVectorEnv(partial(Paying, kind), 1, num_workers=0)) as envs:

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from cases import cases
 from gymnasium.vector import AsyncVectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -50,13 +51,13 @@ def played(env, first, num_outputs):
     return seen, asked
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("settings", cases(SETTINGS.values()), ids=SETTINGS)
 def test_parts_of_a_vector_env(settings):
     env, theirs = made(PoolVectorEnv, settings), parts(AsyncVectorEnv)([make] * 2, context="fork")
     assert played(env, env.reset(seed=0)[0], 4) == played(theirs, theirs.reset(seed=0)[0], 4)
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("settings", cases(SETTINGS.values()), ids=SETTINGS)
 def test_parts_of_a_vec_env(settings):
     envs = made(PoolVecEnv, settings), parts(DummyVecEnv)([make] * 2)
     for env in envs:

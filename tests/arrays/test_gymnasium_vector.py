@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from building import load_fault_plugin
+from cases import cases
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
@@ -73,7 +74,7 @@ def step(envs, actions=(1, 2, 3)):
 # ---- autoreset
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", cases(MODES))
 def test_the_mode_is_an_object_or_its_value(mode, make):
     for given in (mode, mode.value):
         assert make(autoreset_mode=given).metadata["autoreset_mode"] is mode
@@ -120,13 +121,15 @@ def test_rows_left_out_are_the_envs_even_if_the_caller_has_changed_them(make):
 
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
-    [
-        ([True, True, True], TypeError, "expected an array"),
-        (np.array([True]), ValueError, r"expected the shape \(3,\), got \(1,\)"),
-        (np.array([[True] * 3]), ValueError, r"got \(1, 3\)"),
-        (np.array([1, 1, 0]), TypeError, "expected bools, got int64"),
-        (np.zeros(3, np.bool_), ValueError, "at least one env"),
-    ],
+    cases(
+        default=[
+            ([True, True, True], TypeError, "expected an array"),
+            (np.array([True]), ValueError, r"expected the shape \(3,\), got \(1,\)"),
+            (np.array([1, 1, 0]), TypeError, "expected bools, got int64"),
+            (np.zeros(3, np.bool_), ValueError, "at least one env"),
+        ],
+        also=[(np.array([[True] * 3]), ValueError, r"got \(1, 3\)")],
+    ),
 )
 def test_masks_that_are_refused(mask, error, message, make_counters):
     envs = make_counters()
@@ -173,7 +176,7 @@ def test_an_env_that_begins_an_episode_earns_nothing_and_the_others_what_they_ea
     assert earned[2, 1] == earned[3, 0] == 0
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", cases(MODES))
 def test_what_a_call_returns_is_the_callers(mode, make):
     envs, alone = make(autoreset_mode=mode), make(autoreset_mode=mode)
     kept = []
@@ -205,17 +208,21 @@ def test_actions_in_many_forms(make):
 
 @pytest.mark.parametrize(
     ("actions", "error", "message"),
-    [
-        ([0, 1], ValueError, r"expected actions of shape \(3,\), got \(2,\)"),
-        ([[0, 1, 0]], ValueError, r"got \(1, 3\)"),
-        ([0.0, 1.0, 0.0], TypeError, "expected actions of dtype int64, got float64"),
-        ([0, 2, 0], ValueError, "env 1"),
-        (
-            np.array([0, 1, 2**64 - 1], np.uint64),
-            ValueError,
-            "expected numbers that fit int64, got 18446744073709551615",
-        ),
-    ],
+    cases(
+        default=[
+            ([0.0, 1.0, 0.0], TypeError, "expected actions of dtype int64, got float64"),
+            ([0, 2, 0], ValueError, "env 1"),
+        ],
+        also=[
+            ([0, 1], ValueError, r"expected actions of shape \(3,\), got \(2,\)"),
+            ([[0, 1, 0]], ValueError, r"got \(1, 3\)"),
+            (
+                np.array([0, 1, 2**64 - 1], np.uint64),
+                ValueError,
+                "expected numbers that fit int64, got 18446744073709551615",
+            ),
+        ],
+    ),
 )
 def test_actions_that_are_refused(actions, error, message, make):
     envs, others = make(), make()
@@ -367,7 +374,7 @@ def test_use_after_close(make):
             call()
 
 
-@pytest.mark.parametrize("option", ["device", "pin_memory", "seed", "categorical_action_encoding"])
+@pytest.mark.parametrize("option", cases(["device", "pin_memory", "seed", "categorical_action_encoding"]))
 def test_options_that_mean_nothing_here(option):
     with pytest.raises(TypeError, match=option):
         PoolVectorEnv("CartPole-v1", 2, **{option: None})
@@ -380,7 +387,7 @@ class Fails(Counter):
         return super().step(action)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", cases(MODES))
 def test_an_env_that_fails_is_revived_by_a_mask(mode, make):
     envs = make(Fails, num_workers=0, autoreset_mode=mode)
     envs.reset()
@@ -425,7 +432,7 @@ class Unready(Fails):
         return super().reset(seed=seed, options=options)
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_workers", cases([0, 2]))
 def test_one_call_tells_of_steps_and_of_resets_that_fail(num_workers, make):
     envs = make(Unready, 4, num_workers=num_workers)
     envs.set_attr("limit", [1, 1, 9, 9])

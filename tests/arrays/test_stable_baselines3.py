@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformObservation, TransformReward
 from processes import printed
@@ -61,7 +62,7 @@ def assert_same(actual, expected):
         assert np.array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", cases(default=["Pendulum-v1", "FrozenLake-v1"], also=TASKS))
 def test_all_results_are_those_of_dummy_vec_env(task, make):
     env, reference = make(task, max_episode_steps=15, info_keys=None), dummy(task, 15)
     assert env.observation_space == reference.observation_space
@@ -105,7 +106,7 @@ def learn(env, frames=512):
     return model.policy.state_dict(), episodes
 
 
-@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("task", cases(["CartPole-v1", "Pendulum-v1"]))
 def test_ppo_learns_exactly_what_it_learns_with_dummy_vec_env(task, make):
     weights, episodes = learn(VecMonitor(make(task, max_episode_steps=40)))
     expected, due = learn(dummy(task, 40, wrap=Monitor))
@@ -168,7 +169,7 @@ WATCHED = {
 
 
 @pytest.mark.parametrize("watched", WATCHED)
-@pytest.mark.parametrize("info_keys", [(), None, ("episode_reward",)])
+@pytest.mark.parametrize("info_keys", cases(default=[(), None], also=[("episode_reward",)]))
 def test_who_watches_envs_of_python_is_heard(watched, info_keys, make):
     def make_env():
         return WATCHED[watched](gymnasium.make("CartPole-v1"))
@@ -247,7 +248,7 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("kind", TOLD)
+@pytest.mark.parametrize("kind", cases(default=["vectors", "some"], also=TOLD))
 def test_whatever_is_told_of_an_episode_is_passed_on(kind, make):
     def made(wrap):
         return wrap(gymnasium.make("CartPole-v1"))
@@ -382,7 +383,7 @@ STABLE = [spaces.Discrete(2), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(3
 
 @pytest.mark.parametrize(
     "space",
-    [*STABLE, spaces.Dict(dict(zip("abcd", STABLE, strict=True))), spaces.Tuple(STABLE)],
+    cases([*STABLE, spaces.Dict(dict(zip("abcd", STABLE, strict=True))), spaces.Tuple(STABLE)]),
     ids=str,
 )
 def test_observations_of_all_kinds_of_spaces(space, make):

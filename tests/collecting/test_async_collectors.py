@@ -7,6 +7,7 @@ from functools import partial
 import gymnasium
 import pytest
 import torch
+from cases import cases
 from small_envs import fall_right
 from tensordict import TensorDictBase
 from torch import nn
@@ -78,8 +79,8 @@ def test_single_envs_refuse_what_they_do_not_have():
     assert SingleEnv(pool, torch.tensor(2)).env_index == 2
 
 
-@pytest.mark.parametrize("started", [False, True])
-@pytest.mark.parametrize("given", [{"seed": 7}, {"options": {"low": 0.0, "high": 0.01}}], ids=str)
+@pytest.mark.parametrize("started", cases([False, True]))
+@pytest.mark.parametrize("given", cases([{"seed": 7}, {"options": {"low": 0.0, "high": 0.01}}]), ids=str)
 def test_a_single_env_is_reset_with_what_gymnasium_takes(started, given):
     pool, others = (cartpole(seed=3) for _ in range(2))
     expected = gymnasium.make("CartPole-v1")
@@ -101,7 +102,7 @@ def test_a_single_env_is_reset_with_what_gymnasium_takes(started, given):
         assert torch.equal(got["next", "observation"], wanted["next", "observation"])
 
 
-@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("started", cases([False, True]))
 def test_single_envs_take_the_seeds_that_gym_env_takes(started):
     """Each its own, whether the pool has started or not; it keeps them when it starts again."""
     reference = GymEnv("CartPole-v1", max_episode_steps=23)
@@ -137,7 +138,7 @@ def test_a_seed_of_its_own_waits_for_envs_in_flight():
     assert torch.equal(pool.reset()["observation"], cartpole(seed=3).reset()["observation"])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", cases([0, 1]))
 def test_single_envs_pass_torchrls_checks_with_a_seed(seed):
     check_env_specs(SingleEnv(cartpole(), 1), seed=seed)
     check_env_specs(SingleEnv(PoolEnv("Pendulum-v1", 2, max_episode_steps=2), 0), seed=seed)
@@ -203,6 +204,7 @@ def test_llm_collector_takes_a_pool():
     collector.shutdown()
 
 
+@pytest.mark.slow  # each process imports TorchRL
 def test_async_collector():
     collector = AsyncCollector(
         partial(cartpole, seed=0), TiltPolicy(), frames_per_batch=N * 30, total_frames=N * 90

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from small_envs import fall_right
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, is_tensor_collection, tensorclass
 from tensordict.tensorclass import NonTensorStack
@@ -115,7 +116,7 @@ def all_described(tensordict, *without):
 # ---- in the root
 
 
-@pytest.mark.parametrize("kind", ENTRIES)
+@pytest.mark.parametrize("kind", cases(default=["bool", "with a gradient"], also=ENTRIES))
 def test_entries_of_the_root_become_what_serial_env_makes_of_them(kind):
     """Where some rows begin an episode, their entries are cleared; all keep their types."""
 
@@ -146,7 +147,7 @@ def counting_env(env):
     [(pool_env, serial_env), (fused_env, lambda: counting_env(serial_env()))],
     ids=["bare", "fused"],
 )
-@pytest.mark.parametrize("whole", [True, False], ids=["whole roots", "roots of actions"])
+@pytest.mark.parametrize("whole", cases([True, False]), ids=["whole roots", "roots of actions"])
 def test_keys_of_the_next_root_are_in_torchrls_order(ours, theirs, whole):
     def run(env):
         env.set_seed(3)
@@ -163,7 +164,7 @@ def test_keys_of_the_next_root_are_in_torchrls_order(ours, theirs, whole):
     assert run(ours()) == run(theirs())
 
 
-@pytest.mark.parametrize("collector", [Collector, PoolCollector])
+@pytest.mark.parametrize("collector", cases([Collector, PoolCollector]))
 def test_collectors_take_entries_that_a_policy_carries(collector):
     def collected(collector, env):
         def policy(td):
@@ -247,7 +248,7 @@ def seeded_gym_envs(seed):
     return envs
 
 
-@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize("kind", cases(default=["step", "step_and_maybe_reset"], also=CALLS))
 def test_a_pool_treats_presets_as_serial_env_does(kind):
     ours, theirs = pool_env(), serial_env()
     for env in (ours, theirs):
@@ -256,7 +257,7 @@ def test_a_pool_treats_presets_as_serial_env_does(kind):
     assert episodes > 3 or kind != "step_and_maybe_reset"
 
 
-@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize("kind", cases(default=["step", "step_and_maybe_reset"], also=CALLS))
 def test_a_fused_env_treats_all_entries_of_a_root_as_transformed_env_does(kind):
     """Where an episode begins, those that no reset writes are zero: the action, too."""
     ours, theirs = fused_env(), counting_env(serial_env())
@@ -266,8 +267,10 @@ def test_a_fused_env_treats_all_entries_of_a_root_as_transformed_env_does(kind):
     assert episodes > 3 or kind != "step_and_maybe_reset"
 
 
-@pytest.mark.parametrize("groups", [[[0, 1, 2]], [[2], [0, 1]], [[1], [0], [2]]], ids=str)
-@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize(
+    "groups", cases(default=[[[0, 1, 2]], [[2], [0, 1]]], also=[[[1], [0], [2]]]), ids=str
+)
+@pytest.mark.parametrize("kind", cases(default=["step_and_maybe_reset"], also=CALLS))
 def test_async_calls_treat_entries_as_async_env_pool_does(kind, groups):
     """However they are sent: in the root, where an episode ends too, and under "next"."""
     ours, theirs = pool_env(), AsyncEnvPool(seeded_gym_envs(3), backend="threading", stack="dense")
@@ -279,7 +282,7 @@ def test_async_calls_treat_entries_as_async_env_pool_does(kind, groups):
     assert episodes > 3 or kind != "step_and_maybe_reset"
 
 
-@pytest.mark.parametrize("kind", [*CALLS, "rand_step"])
+@pytest.mark.parametrize("kind", cases(default=["step_and_maybe_reset", "reset"], also=[*CALLS, "rand_step"]))
 def test_a_single_env_treats_entries_as_gym_env_does(kind):
     pool = pool_env()
     ours, theirs = SingleEnv(pool, 1), seeded_gym_envs(3)[1]

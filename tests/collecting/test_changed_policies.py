@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 from torchrl.collectors import Collector
@@ -74,7 +75,7 @@ def batches(kind, policy, change, at, **options):
     return found
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", cases(default=["a hook before", "an argument, in place"], also=CHANGES))
 def test_a_policy_that_was_changed(change):
     alter = CHANGES[change]
     ours = batches(PoolCollector, make_policy(), alter, 0)

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from collecting import (
     FRAMES,
     TASKS,
@@ -81,24 +82,24 @@ def new_weights(collector):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"compact_obs": True},
-        {"set_truncated": True},
-        {"reset_at_each_iter": True},
-        {"track_traj_ids": False},
-        {"split_trajs": True},
-        {"init_random_frames": FRAMES},
-        {"track_policy_version": True},
-        {"track_policy_version": True, "reset_at_each_iter": True},
-        {"track_policy_version": True, "compact_obs": True},
-        {"max_frames_per_traj": 5},
-        {"device": "cpu"},
-        {"storing_device": "cpu"},
-        {"policy_device": "cpu"},
-        {"exploration_type": "DETERMINISTIC"},
-        {"trajs_per_batch": 4},
-        {"postproc": lambda batch: batch.exclude("logits")},
-    ],
+    cases(
+        default=[{"compact_obs": True}, {"reset_at_each_iter": True}, {"track_traj_ids": False}],
+        also=[
+            {"set_truncated": True},
+            {"split_trajs": True},
+            {"init_random_frames": FRAMES},
+            {"track_policy_version": True},
+            {"track_policy_version": True, "reset_at_each_iter": True},
+            {"track_policy_version": True, "compact_obs": True},
+            {"max_frames_per_traj": 5},
+            {"device": "cpu"},
+            {"storing_device": "cpu"},
+            {"policy_device": "cpu"},
+            {"exploration_type": "DETERMINISTIC"},
+            {"trajs_per_batch": 4},
+            {"postproc": lambda batch: batch.exclude("logits")},
+        ],
+    ),
     ids=lambda options: " ".join(options),
 )
 def test_options_of_collector(options):
@@ -112,7 +113,9 @@ def test_options_of_collector(options):
 
 
 @pytest.mark.parametrize("use_buffers", [None, False, True])
-@pytest.mark.parametrize("kind", [None, ExplorationType.RANDOM, ExplorationType.DETERMINISTIC], ids=str)
+@pytest.mark.parametrize(
+    "kind", cases(default=[None, ExplorationType.DETERMINISTIC], also=[ExplorationType.RANDOM]), ids=str
+)
 @pytest.mark.parametrize("random_frames", [0, FRAMES + 2 * N])
 def test_draws_at_construction_are_those_of_collector(use_buffers, kind, random_frames):
     options = {"use_buffers": use_buffers, "init_random_frames": random_frames}
@@ -132,7 +135,7 @@ def test_info_entries_stand_for_transforms():
     assert got[0]["next", "step_count"].max() == 11
 
 
-@pytest.mark.parametrize("options", [{}, {"init_random_frames": FRAMES}], ids=str)
+@pytest.mark.parametrize("options", cases([{}, {"init_random_frames": FRAMES}]), ids=str)
 def test_what_cannot_be_written_once_is_collected_as_by_collector(options):
     def wrap(env):
         return TransformedEnv(env, SaysWords())
@@ -181,14 +184,14 @@ def test_a_policy_that_begins_to_ask_for_some_envs_is_refused():
         next(iter(collector))
 
 
-@pytest.mark.parametrize("make", [SaysWords, FiniteTensorDictCheck])
+@pytest.mark.parametrize("make", cases([SaysWords, FiniteTensorDictCheck]))
 def test_torchrls_transforms_are_for_all_envs_together(make):
     env = TransformedEnv(PoolEnv("CartPole-v1", N), make())
     with pytest.raises(ValueError, match="double_buffered: expected a PoolEnv whose transforms all have"):
         PoolCollector(env, None, frames_per_batch=FRAMES, double_buffered=True)
 
 
-@pytest.mark.parametrize("extend_buffer", [True, False])
+@pytest.mark.parametrize("extend_buffer", cases([True, False]))
 def test_replay_buffers_are_filled_as_by_collector(extend_buffer):
     stored = []
     for cls in (PoolCollector, Collector):
@@ -202,8 +205,8 @@ def test_replay_buffers_are_filled_as_by_collector(extend_buffer):
 # ---- groups
 
 
-@pytest.mark.parametrize("groups", [True, 3, N])
-@pytest.mark.parametrize("options", [{}, {"compact_obs": True}, {"track_policy_version": True}], ids=str)
+@pytest.mark.parametrize("groups", cases(default=[True, 3], also=[N]))
+@pytest.mark.parametrize("options", [{"compact_obs": True}, {}, {"track_policy_version": True}], ids=str)
 def test_groups_give_the_same_data(groups, options):
     """The policy is a function of each row, so that its actions do not depend on the groups."""
     alone = collect(PoolCollector, "CartPole-v1", tilt_policy, **options)
@@ -245,7 +248,7 @@ def test_groups_are_chosen_by_time(monkeypatch):
     assert collector.num_groups == 2
 
 
-@pytest.mark.parametrize("options", [{}, {"transform": True}], ids=str)
+@pytest.mark.parametrize("options", cases([{}, {"transform": True}]), ids=str)
 def test_groups_are_not_chosen_where_there_is_no_choice(options):
     env = PoolEnv("CartPole-v1", 1 if not options else N)
     if options:
@@ -254,7 +257,7 @@ def test_groups_are_not_chosen_where_there_is_no_choice(options):
     assert collector.num_groups == 1
 
 
-@pytest.mark.parametrize("exploration_type", ["random", "deterministic", "mode"])
+@pytest.mark.parametrize("exploration_type", cases(default=["deterministic", "mode"], also=["random"]))
 def test_exploration_types_have_names(exploration_type):
     options = {"exploration_type": exploration_type}
     batches = collect(PoolCollector, "CartPole-v1", categorical_actor, **options)
@@ -315,7 +318,7 @@ class Weighted(nn.Module):
         return tensordict.set("action", torch.nn.functional.one_hot(right, 2))
 
 
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("groups", cases([1, 2]))
 def test_batches_hold_the_numbers_of_entries_with_gradients(groups):
     (batch, *_) = collect(PoolCollector, "CartPole-v1", lambda env: Weighted(), double_buffered=groups)
     assert torch.equal(batch["weighted"], batch["observation"])
@@ -363,7 +366,7 @@ def test_partial_reset():
 
 
 @pytest.mark.parametrize("wrap", [lambda env: env, vecnorm_env], ids=["bare", "VecNorm"])
-@pytest.mark.parametrize("through", [lambda state: state, through_a_file], ids=["memory", "file"])
+@pytest.mark.parametrize("through", cases([lambda state: state, through_a_file]), ids=["memory", "file"])
 def test_a_collector_goes_on_from_its_state_dict_bit_for_bit(wrap, through):
     def make(seed):
         env = wrap(PoolEnv("CartPole-v1", N, seed=seed))
@@ -406,12 +409,13 @@ def test_collects_in_the_background():
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"compact_obs": True, "track_policy_version": True},
-        {"set_truncated": True, "track_traj_ids": False},
-        {"postproc": lambda batch: batch.exclude("logits"), "storing_device": "cpu"},
-    ],
+    cases(
+        default=[{}, {"set_truncated": True, "track_traj_ids": False}],
+        also=[
+            {"compact_obs": True, "track_policy_version": True},
+            {"postproc": lambda batch: batch.exclude("logits"), "storing_device": "cpu"},
+        ],
+    ),
     ids=lambda options: " ".join(options),
 )
 def test_fake_tensordict(options):
@@ -430,7 +434,7 @@ def test_fake_tensordict(options):
     assert_equal_batches([fakes[0]], [fakes[1]])
 
 
-@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("listed", cases([False, True]))
 def test_env_is_made_by_a_callable(listed):
     def make():
         return PoolEnv("CartPole-v1", N)

@@ -5,12 +5,13 @@ import time
 import pytest
 import torch
 from building import load_fault_plugin
+from cases import cases
 from tensordict import TensorDictBase
 
 from torchrl_pool import EnvFailure, PoolCollector, PoolEnv
 
 
-@pytest.mark.parametrize("double_buffered", [False, True])
+@pytest.mark.parametrize("double_buffered", cases([False, True]))
 def test_a_failed_env_costs_one_batch(double_buffered):
     load_fault_plugin()
     env = PoolEnv(
@@ -28,7 +29,7 @@ def test_a_failed_env_costs_one_batch(double_buffered):
     collector.shutdown()
 
 
-@pytest.mark.parametrize("double_buffered", [False, True])
+@pytest.mark.parametrize("double_buffered", cases([False, True]))
 def test_a_policy_that_raises_costs_one_batch(double_buffered):
     env = PoolEnv("CartPole-v1", 4, seed=0)
     actions = env.rand_action()["action"]
@@ -57,7 +58,7 @@ def test_a_policy_that_raises_costs_one_batch(double_buffered):
     collector.shutdown()
 
 
-@pytest.mark.parametrize("double_buffered", [False, True])
+@pytest.mark.parametrize("double_buffered", cases([False, True]))
 def test_the_policy_must_write_the_same_entries_at_every_step(double_buffered):
     env = PoolEnv("CartPole-v1", 4, seed=0)
     actions = env.rand_action()["action"]
@@ -85,7 +86,7 @@ def test_the_policy_must_write_the_same_entries_at_every_step(double_buffered):
         collector.shutdown(close_env=False)
 
 
-@pytest.mark.parametrize("double_buffered", [False, True])
+@pytest.mark.parametrize("double_buffered", [True, False])
 def test_an_env_that_hangs_costs_a_batch(double_buffered):
     """What its thread writes when it comes back lands in memory that nobody has any more."""
     load_fault_plugin()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import cases
 from collecting import FRAMES, N, T, collect
 from torchrl.envs.transforms import NextStateReconstructor
 from torchrl.modules import MLP, QValueActor
@@ -20,7 +21,7 @@ def test_the_page_has_programs():
     assert len(PROGRAMS) == 2
 
 
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", cases(range(2)))
 def test_program_of_the_page(number):
     names = {}
     exec(compile(PROGRAMS[number], f"{PAGE}, program {number}", "exec"), names)
@@ -45,7 +46,7 @@ def value_actor(env):
 
 
 @pytest.mark.filterwarnings("ignore:No target network updater:UserWarning")
-@pytest.mark.parametrize("double_dqn", [False, True])
+@pytest.mark.parametrize("double_dqn", cases([False, True]))
 def test_a_loss_on_what_was_rebuilt_is_that_on_the_whole(double_dqn):
     options = {"set_truncated": True, "env_options": {"obs_dtype": torch.float32}}
     batches = collect(PoolCollector, "CartPole-v1", value_actor, compact_obs=True, **options)

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from cases import cases
 from collecting import FRAMES, categorical_actor
 from policies import ACTIONS, POLICIES, a_root, assert_same, continuous, discrete, network
 from tensordict import TensorDict
@@ -37,7 +38,22 @@ RANDOM, DETERMINISTIC = ExplorationType.RANDOM, ExplorationType.DETERMINISTIC
 
 @pytest.mark.parametrize("device", [None, "cpu"])
 @pytest.mark.parametrize("exploration", [RANDOM, DETERMINISTIC], ids=["random", "deterministic"])
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        default=[
+            "TanhNormal, location bounded",
+            "values with a mask",
+            "LSTM in Python",
+            "arguments by name",
+            "a dictionary of results",
+            "a result that is dropped",
+            "nested entries",
+            "a parameter among the results",
+        ],
+        also=POLICIES,
+    ),
+)
 @torch.no_grad()
 def test_gives_what_the_policy_gives(name, exploration, device):
     policy, root = POLICIES[name](), a_root(device=device)
@@ -56,7 +72,9 @@ def test_gives_what_the_policy_gives(name, exploration, device):
             assert torch.equal(torch.rand(()), drawn), "the generator is in another state"
 
 
-@pytest.mark.parametrize("kind", [Normal, IndependentNormal, TanhNormal, Categorical, OneHotCategorical])
+@pytest.mark.parametrize(
+    "kind", cases(default=[Normal, IndependentNormal, Categorical], also=[TanhNormal, OneHotCategorical])
+)
 @torch.no_grad()
 def test_draws_with_the_policys_own_generator(kind):
     policy, root = (discrete if "Categorical" in kind.__name__ else continuous)(kind), a_root()
@@ -171,7 +189,20 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        default=[
+            "selected keys, which are a hook",
+            "a forward that was replaced",
+            "a generator that is an entry",
+            "several samples",
+            "a new tensordict for the results",
+            "a function",
+        ],
+        also=WHOLE,
+    ),
+)
 def test_what_does_more_is_called_as_it_is(name):
     make, why = WHOLE[name]
     policy = make()
@@ -227,7 +258,9 @@ def test_new_weights_and_train_mode_count():
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: continuous(TanhNormal), lambda: discrete(Categorical), lambda: discrete(OneHotCategorical)],
+    cases(
+        [lambda: continuous(TanhNormal), lambda: discrete(Categorical), lambda: discrete(OneHotCategorical)]
+    ),
 )
 def test_gradients_flow(make):
     policy, root = make(), a_root()
@@ -252,7 +285,9 @@ def logits_actor():
     return ProbabilisticActor(module, in_keys=["logits"], **draw)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "dtype", cases(default=[torch.float32, torch.float64, torch.float16], also=[torch.bfloat16])
+)
 @pytest.mark.parametrize("scale", [1, 30, 1000])
 def test_logits_of_all_sizes_and_dtypes(dtype, scale):
     """Some are -inf: what is never chosen."""
@@ -270,7 +305,7 @@ def test_logits_of_all_sizes_and_dtypes(dtype, scale):
         assert torch.equal(ours[key], expected[key]), key
 
 
-@pytest.mark.parametrize("bad", [[torch.nan, 0.0], [torch.inf, 0.0], [-torch.inf, -torch.inf]])
+@pytest.mark.parametrize("bad", cases([[torch.nan, 0.0], [torch.inf, 0.0], [-torch.inf, -torch.inf]]))
 def test_logits_of_no_distribution_are_refused(bad):
     logits = torch.zeros(4, 2)
     logits[1] = torch.tensor(bad)

@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from cases import cases
 from collecting import FRAMES, N, assert_equal_batches, collect
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
@@ -60,13 +61,17 @@ def safe(env, spec):
 NUMBERS = {"categorical_action_encoding": True}
 MODULES = pytest.mark.parametrize(
     ("task", "make", "env_options"),
-    [
-        ("CartPole-v1", greedy, {}),
-        ("CartPole-v1", greedy_of_numbers, NUMBERS),
-        ("Pendulum-v1", gaussian, {}),
-        ("Pendulum-v1", ornstein_uhlenbeck, {}),
-        ("Pendulum-v1", safe, {}),
-    ],
+    cases(
+        default=[
+            ("CartPole-v1", greedy, {}),
+            ("CartPole-v1", greedy_of_numbers, NUMBERS),
+            ("Pendulum-v1", gaussian, {}),
+        ],
+        also=[
+            ("Pendulum-v1", ornstein_uhlenbeck, {}),
+            ("Pendulum-v1", safe, {}),
+        ],
+    ),
     ids=lambda value: getattr(value, "__name__", None),
 )
 
@@ -87,7 +92,7 @@ def test_explores_as_in_collector(task, make, env_options):
 
 
 @MODULES
-@pytest.mark.parametrize("groups", [True, 3, N])
+@pytest.mark.parametrize("groups", cases(default=[True, 3], also=[N]))
 def test_specs_of_all_envs_serve_for_groups(task, make, env_options, groups):
     """The same noise as with specs of one env, which fit any number of them."""
     modules = []

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+from cases import cases
 from collecting import FRAMES, categorical_actor
 from tensordict.nn import TensorDictModule
 from torch import nn
@@ -39,13 +40,14 @@ def seen_by_policy(network, **options):
 
 @pytest.mark.parametrize(
     ("network", "options", "expected"),
-    [
-        (nn.Linear(64, 64), {}, 1),
-        (nn.Linear(4096, 8193), {}, 3),  # times four rows
-        (nn.Conv2d(1, 1, 1), {}, 3),
-        (nn.Linear(64, 64), {"policy_threads": 2}, 2),
-        (nn.Conv2d(1, 1, 1), {"policy_threads": 1}, 1),
-    ],
+    cases(
+        default=[(nn.Conv2d(1, 1, 1), {}, 3), (nn.Linear(64, 64), {"policy_threads": 2}, 2)],
+        also=[
+            (nn.Linear(64, 64), {}, 1),
+            (nn.Linear(4096, 8193), {}, 3),
+            (nn.Conv2d(1, 1, 1), {"policy_threads": 1}, 1),
+        ],
+    ),
     ids=str,
 )
 def test_small_networks_get_one_thread(network, options, expected):
@@ -76,7 +78,7 @@ def test_what_is_no_module_is_small():
     assert work_for(lambda tensordict: tensordict) == 0
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, "many"])
+@pytest.mark.parametrize("value", cases(default=[1.5, "many"], also=[0, -1]))
 def test_bad_numbers_are_refused(value):
     env = PoolEnv("CartPole-v1", 4)
     with pytest.raises((TypeError, ValueError), match="policy_threads"):

@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from cases import cases
 from collecting import (
     FRAMES,
     N,
@@ -85,7 +86,8 @@ def with_transforms(**options):
 
 @pytest.mark.parametrize("options", [{}, with_transforms(), with_transforms(double_buffered=True)], ids=str)
 @pytest.mark.parametrize(
-    "make_policy", [categorical_actor, normal_actor, lstm_actor, tilt_policy, random_actions]
+    "make_policy",
+    cases(default=[tilt_policy, random_actions], also=[categorical_actor, normal_actor, lstm_actor]),
 )
 def test_no_policy_costs_writing_in_place(make_policy, options):
     env = PoolEnv(
@@ -135,7 +137,7 @@ def test_an_entry_that_the_executor_writes_needs_no_transform():
 
 
 @CELLS
-@pytest.mark.parametrize("auto_register_policy_transforms", [None, True])
+@pytest.mark.parametrize("auto_register_policy_transforms", cases([None, True]))
 def test_hidden_states_as_by_collector(cell, auto_register_policy_transforms):
     def make_policy(env):
         return recurrent_actor(cell, env)
@@ -159,19 +161,22 @@ def test_hidden_states_as_by_collector(cell, auto_register_policy_transforms):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"reset_at_each_iter": True},
-        {"init_random_frames": FRAMES},
-        {"track_policy_version": True},
-        {"set_truncated": True},
-        {"track_traj_ids": False},
-        {"storing_device": "cpu"},
-        {"policy_device": "cpu"},
-        {"max_frames_per_traj": 5},
-        {"trajs_per_batch": 4},
-        # TorchRL's buffer would keep ("next", "hidden") with numbers that nobody has written.
-        {"compact_obs": True, "track_policy_version": True, "use_buffers": False},
-    ],
+    cases(
+        default=[
+            {"trajs_per_batch": 4},
+            {"compact_obs": True, "track_policy_version": True, "use_buffers": False},
+        ],
+        also=[
+            {"reset_at_each_iter": True},
+            {"init_random_frames": FRAMES},
+            {"track_policy_version": True},
+            {"set_truncated": True},
+            {"track_traj_ids": False},
+            {"storing_device": "cpu"},
+            {"policy_device": "cpu"},
+            {"max_frames_per_traj": 5},
+        ],
+    ),
     ids=lambda options: " ".join(options),
 )
 @pytest.mark.filterwarnings("ignore:trajs_per_batch is set but:FutureWarning")
@@ -183,7 +188,7 @@ def test_options_of_collector(options):
     assert_equal_batches(got, expected)
 
 
-@pytest.mark.parametrize("index", [None, [1, 3]])
+@pytest.mark.parametrize("index", cases([None, [1, 3]]))
 def test_resets_between_batches(index):
     def reset(collector):
         collector.reset(index=index)
@@ -196,7 +201,9 @@ def test_resets_between_batches(index):
 
 
 @pytest.mark.parametrize("groups", [2, N])
-@pytest.mark.parametrize("options", [{}, {"compact_obs": True}, {"track_policy_version": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", cases(default=[{}, {"compact_obs": True}], also=[{"track_policy_version": True}]), ids=str
+)
 def test_groups_give_the_same_data(groups, options):
     def make_policy(env):
         return Remembering()
@@ -209,13 +216,15 @@ def test_groups_give_the_same_data(groups, options):
 
 @pytest.mark.parametrize(
     "primer_options",
-    [
-        {"random": True},
-        {"default_value": 0.25},
-        {"default_value": {"sum": -0.5}},
-        {"default_value": lambda: torch.rand(N, 1)},
-    ],
-    ids=["random", "number", "number of a key", "callable"],
+    cases(
+        default=[
+            {"random": True},
+            {"default_value": {"sum": -0.5}},
+            {"default_value": lambda: torch.rand(N, 1)},
+        ],
+        also=[{"default_value": 0.25}],
+    ),
+    ids=["random", "number of a key", "callable", "number"],
 )
 def test_what_a_state_begins_with(primer_options):
     def make_policy(env):

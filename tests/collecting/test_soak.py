@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from processes import printed
 
 PROGRAM = """
@@ -14,6 +15,7 @@ assert after["memory"] < before["memory"] + 20_000, result  # KiB; what malloc k
 """
 
 
+@pytest.mark.slow  # runs for seconds
 def test_nothing_piles_up():
     folder = Path(__file__).parents[2] / "benchmarks"
     printed(PROGRAM, cwd=folder, timeout=300)

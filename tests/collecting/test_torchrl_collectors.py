@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from comparing import differing_keys
 from small_envs import N, cartpole, fall_right, lean
 from torchrl.collectors import Collector, MultiAsyncCollector, MultiSyncCollector
@@ -12,7 +13,7 @@ from torchrl.envs import GymEnv, SerialEnv
 from torchrl_pool import PoolEnv
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("device", cases([None, "cpu"]))
 def test_collector_equals_that_of_serial_env(device):
     def collect(env):
         collector = Collector(env, lean, frames_per_batch=3 * 40, total_frames=3 * 40 * 4)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from collecting import categorical_actor
 from tensordict.nn import NormalParamExtractor, TensorDictModule
 from torchrl.checkpoint import Checkpoint, GlobalRNGState
@@ -57,7 +58,7 @@ def make_trainer(seed, batches, form, file):
     return trainer, seen, list(loss.parameters())
 
 
-@pytest.mark.parametrize("form", ["legacy", "checkpoint"])
+@pytest.mark.parametrize("form", cases(["legacy", "checkpoint"]))
 def test_a_resumed_training_goes_on_bit_for_bit(form, tmp_path):
     """From the file of a training that has ended, too: its collector has closed the env by then."""
     whole, expected, parameters = make_trainer(0, 4, form, tmp_path / "whole")

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+from cases import cases
 from collecting import FRAMES, N, assert_equal_batches, categorical_actor
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -65,7 +66,7 @@ def assert_alike(collect):
     return [int(batch["version"].max()) for batch in got]
 
 
-@pytest.mark.parametrize("scheme", WITH_QUEUES)
+@pytest.mark.parametrize("scheme", cases(WITH_QUEUES))
 def test_weights_are_received(scheme):
     def collect(cls):
         torch.manual_seed(2)  # other weights than the collector's
@@ -103,7 +104,7 @@ def test_no_sync():
     assert assert_alike(collect) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("scheme", WITH_QUEUES)
+@pytest.mark.parametrize("scheme", cases(WITH_QUEUES))
 def test_weights_are_passed_on(scheme):
     """To receivers that the scheme has got by hand."""
 
@@ -122,14 +123,15 @@ def test_weights_are_passed_on(scheme):
 
 @pytest.mark.parametrize(
     "scheme",
-    [
-        *WITH_QUEUES,
-        DistributedWeightSyncScheme,
-        RPCWeightSyncScheme,
-        RayWeightSyncScheme,
-        RayModuleTransformScheme,
-        VLLMWeightSyncScheme,
-    ],
+    cases(
+        [*WITH_QUEUES, RayModuleTransformScheme],
+        also=[
+            DistributedWeightSyncScheme,
+            RPCWeightSyncScheme,
+            RayWeightSyncScheme,
+            VLLMWeightSyncScheme,
+        ],
+    ),
 )
 def test_a_sender_without_receivers_is_refused(scheme):
     schemes = {"policy": scheme()}
@@ -176,7 +178,7 @@ def below(cls, of, **options):
     return batches
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # each process imports TorchRL
 @pytest.mark.parametrize("scheme", WITH_QUEUES)
 def test_collectors_of_other_processes(scheme):
     def collect(cls):
@@ -187,7 +189,7 @@ def test_collectors_of_other_processes(scheme):
     assert_equal_with_versions(collect)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # each process imports TorchRL
 def test_distributed_collectors():
     def collect(cls):
         options = {"launcher": "mp", "backend": "gloo", "sync": True}

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from collecting import FRAMES, N, assert_equal_batches, categorical_actor
 from torchrl.collectors import Collector
 from torchrl.data import (
@@ -33,7 +34,7 @@ def of_both(found):
     return [found(cls) for cls in (PoolCollector, Collector)]
 
 
-@pytest.mark.parametrize("buffered", [False, True])
+@pytest.mark.parametrize("buffered", cases([False, True]))
 def test_hooks(buffered):
     def calls(cls):
         made = []
@@ -52,7 +53,7 @@ def rows(batch):
     return batch.reshape(-1)
 
 
-@pytest.mark.parametrize("options", [{"postproc": rows}, {"split_trajs": True}], ids=["rows", "split_trajs"])
+@pytest.mark.parametrize("options", [{"split_trajs": True}, {"postproc": rows}], ids=["split_trajs", "rows"])
 def test_replay_buffers_get_what_is_made_of_batches(options):
     def stored(cls):
         buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(BATCHES * FRAMES), batch_size=8)

@@ -7,8 +7,8 @@ import time
 import pytest
 import torch
 from building import load_fault_plugin
+from cases import LONG
 from flights import sleeper
-from long_form import LONG
 from tensordict import TensorDict
 from tensordict.tensorclass import NonTensorStack
 

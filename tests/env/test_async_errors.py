@@ -6,6 +6,7 @@ import time
 import pytest
 import torch
 from building import load_fault_plugin
+from cases import cases
 from flights import KINDS, calls_of, sleeper, without_memory
 from tensordict import TensorDict
 
@@ -14,7 +15,7 @@ from torchrl_pool import EnvFailure, _core
 load_fault_plugin()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases(default=["step_and_maybe_reset", "reset"], also=KINDS))
 def test_refused_sends_change_nothing(kind, make_pool):
     pool = make_pool(seed=0)
     root = pool.rand_action(pool.reset())
@@ -44,7 +45,7 @@ def test_refused_sends_change_nothing(kind, make_pool):
     receive(3)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases(default=["step_and_maybe_reset", "reset"], also=KINDS))
 def test_refused_receives(kind, make_pool):
     pool = make_pool(seed=0)
     root = pool.rand_action(pool.reset())
@@ -80,7 +81,7 @@ def test_before_the_first_reset(make_pool):
         pool.async_step_send(TensorDict({"action": action[:2]}, [2]), env_index=[0, 1])
 
 
-@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("alone", cases([False, True]))
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupt_while_memory_is_made_loses_no_result(error, alone, make_pool):
     pool = make_pool(num_envs=2, seed=0)
@@ -184,7 +185,7 @@ def test_a_call_without_memory_for_its_results_is_refused(make_pool):
     assert len(pool.async_reset_recv(pool.num_envs)) == pool.num_envs
 
 
-@pytest.mark.parametrize("shrink", ["tensor", "storage"])
+@pytest.mark.parametrize("shrink", cases(["tensor", "storage"]))
 def test_a_tensor_that_has_shrunk_since_it_was_sent_is_not_read(make_pool, shrink):
     """Rows of two sends are gathered by their addresses."""
     pool = make_pool(num_envs=4)

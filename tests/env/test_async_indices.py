@@ -3,25 +3,27 @@
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from flights import KINDS, calls_of
 from tensordict.tensorclass import NonTensorStack
 
 
 @pytest.mark.parametrize(
     "form",
-    [
-        list,
-        tuple,
-        iter,
-        torch.tensor,
-        np.array,
-        lambda i: torch.tensor(i, dtype=torch.uint8),
-        lambda i: torch.tensor(i)[:, None],
-        lambda i: [np.int64(i[0]), torch.tensor(i[1])],
-        lambda i: NonTensorStack(*i),
-        "entry",
-        "list entry",
-    ],
+    cases(
+        default=[np.array, lambda i: torch.tensor(i, dtype=torch.uint8)],
+        also=[
+            list,
+            tuple,
+            iter,
+            torch.tensor,
+            lambda i: torch.tensor(i)[:, None],
+            lambda i: [np.int64(i[0]), torch.tensor(i[1])],
+            lambda i: NonTensorStack(*i),
+            "entry",
+            "list entry",
+        ],
+    ),
 )
 def test_forms_of_env_index(form, make_pool):
     pool, twin = make_pool(seed=0), make_pool(seed=0)
@@ -39,7 +41,9 @@ def test_forms_of_env_index(form, make_pool):
     assert (data["next"] == twin.step(root)["next"][[1, 4]]).all()
 
 
-@pytest.mark.parametrize("form", [torch.tensor, np.array, list, lambda i: torch.tensor(i)[:, None]])
+@pytest.mark.parametrize(
+    "form", cases(default=[list, lambda i: torch.tensor(i)[:, None]], also=[torch.tensor, np.array])
+)
 def test_env_index_may_be_a_mask(form, make_pool):
     pool = make_pool(seed=0)
     root = pool.rand_action(pool.reset())
@@ -50,9 +54,9 @@ def test_env_index_may_be_a_mask(form, make_pool):
 
 
 @pytest.mark.parametrize(
-    "form", [int, np.int64, np.uint8, torch.tensor, np.array, lambda i: torch.tensor(i, dtype=torch.int32)]
+    "form", [np.int64, int, np.uint8, torch.tensor, np.array, lambda i: torch.tensor(i, dtype=torch.int32)]
 )
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases(default=["step_and_maybe_reset", "reset"], also=KINDS))
 def test_forms_of_the_index_of_one_env(kind, form, make_pool):
     """A number of any kind stands for the env alone, whose row needs no batch dimension."""
     pool, twin = make_pool(seed=0), make_pool(seed=0)
@@ -80,7 +84,7 @@ def test_rows_sent_by_their_own_entry_are_received_together(make_pool):
     assert pool.async_step_recv(6)["env_index"].tolist() == list(range(6))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases(default=["step", "reset"], also=KINDS))
 def test_an_env_index_of_another_kind_is_refused(kind, make_pool):
     pool = make_pool(seed=0)
     root = pool.rand_action(pool.reset())

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from comparing import differing_keys
 from small_envs import N, fall_right
 from torchrl.envs import EnvCreator, ParallelEnv, SerialEnv
@@ -12,7 +13,7 @@ from torchrl.envs import EnvCreator, ParallelEnv, SerialEnv
 from torchrl_pool import PoolEnv
 
 
-@pytest.mark.parametrize("batched", [SerialEnv, partial(ParallelEnv, mp_start_method="fork")])
+@pytest.mark.parametrize("batched", cases([SerialEnv, partial(ParallelEnv, mp_start_method="fork")]))
 def test_pools_in_a_batched_env_equal_one_pool(batched):
     """The chain of seeds runs through the pools as through the envs of one."""
     gc.collect()
@@ -28,6 +29,7 @@ def test_pools_in_a_batched_env_equal_one_pool(batched):
         many.close(raise_if_closed=False)
 
 
+@pytest.mark.slow  # each process imports TorchRL
 def test_spawned_parallel_env():
     env = ParallelEnv(2, EnvCreator(partial(PoolEnv, "Pendulum-v1", 3)), mp_start_method="spawn")
     try:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from comparing import assert_td_equal
 from torch._dynamo.exc import Unsupported
 from torch._dynamo.utils import counters
@@ -82,8 +83,8 @@ def asynchronous(env, root):
     return list(env.async_step_and_maybe_reset_recv(min_get=N))
 
 
-@pytest.mark.parametrize("make", [plain, fused, partly_fused, transformed, mujoco])
-@pytest.mark.parametrize("call", [steps, masked_step, masked_reset])
+@pytest.mark.parametrize("make", [fused, plain, partly_fused, transformed, mujoco])
+@pytest.mark.parametrize("call", [masked_step, steps, masked_reset])
 @pytest.mark.filterwarnings("ignore")
 def test_data_is_that_of_eager_calls(make, call):
     sides = []
@@ -105,7 +106,7 @@ def test_asynchronous_calls():
         assert_td_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("make", [plain, fused, transformed])
+@pytest.mark.parametrize("make", cases(default=[plain, fused], also=[transformed]))
 @pytest.mark.filterwarnings("ignore")
 def test_compile_of_an_env(make):
     found = []
@@ -118,7 +119,7 @@ def test_compile_of_an_env(make):
     assert_td_equal(*found)
 
 
-@pytest.mark.parametrize("make", [plain, fused])
+@pytest.mark.parametrize("make", cases([plain, fused]))
 def test_one_graph_is_refused_with_a_reason(make):
     env = make()
     with pytest.raises(Unsupported, match="the executor steps the envs"):

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 import torch
+from cases import cases
 from tensordict.nn import TensorDictModule
 
 from torchrl_pool import PoolCollector, PoolEnv, list_tasks
@@ -23,7 +24,13 @@ def trajectory(env, actions):
     return out
 
 
-@pytest.mark.parametrize("task", [*list_tasks("classic"), "HalfCheetah-v5", "Ant-v5", "ALE/Pong-v5"])
+@pytest.mark.parametrize(
+    "task",
+    cases(
+        default=["CartPole-v0", "CartPole-v1", "MountainCarContinuous-v0"],
+        also=[*list_tasks("classic"), "HalfCheetah-v5", "Ant-v5", "ALE/Pong-v5"],
+    ),
+)
 def test_same_numbers_on_the_gpu(task):
     torch.manual_seed(0)
     cpu = PoolEnv(task, 16, seed=0, device="cpu", info_keys=KEYS)
@@ -104,7 +111,7 @@ def batches(env_device, policy_device, storing_device, busy=None, task="CartPole
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("storing_device", ["cpu", "cuda"])
 @pytest.mark.parametrize("policy_device", ["cpu", "cuda"])
-@pytest.mark.parametrize("env_device", ["cpu", "cuda"])
+@pytest.mark.parametrize("env_device", cases(["cpu", "cuda"]))
 def test_bytes_of_long_collections(env_device, policy_device, storing_device, groups, monkeypatch):
     """10^4 steps with policies and copies that are delayed at random, so that a missing wait shows."""
     generator = random.Random(0)
@@ -133,7 +140,7 @@ def test_bytes_of_long_collections(env_device, policy_device, storing_device, gr
                 assert torch.equal(got[key].cpu(), expected[key]), key
 
 
-@pytest.mark.parametrize("env_device", ["cpu", "cuda"])
+@pytest.mark.parametrize("env_device", cases(["cpu", "cuda"]))
 def test_pictures_in_two_groups(env_device):
     """Their tensors are too large to share a copy with others."""
     ours = batches(env_device, "cuda", "cuda", task="ALE/Pong-v5", steps=300, double_buffered=True)

@@ -2,13 +2,14 @@
 
 import pytest
 import torch
+from cases import cases
 from comparing import assert_td_equal
 from small_envs import N, cartpole, fall_right
 from tensordict import TensorDict
 from torchrl.envs.utils import check_env_specs
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("device", cases([None, "cpu"]))
 def test_device_of_what_is_returned(device):
     env = cartpole(device=device)
     expected = None if device is None else torch.device(device)
@@ -47,7 +48,9 @@ def test_input_on_no_device_is_moved():
     assert_td_equal(td, expected.step(fall_right(expected.reset())))
 
 
-@pytest.mark.parametrize(("device", "name"), [("cuda", "cuda"), ("cuda:1", "cuda:1"), (0, "cuda:0")])
+@pytest.mark.parametrize(
+    ("device", "name"), cases(default=[("cuda", "cuda"), ("cuda:1", "cuda:1")], also=[(0, "cuda:0")])
+)
 def test_cuda_where_there_is_none(device, name, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refused = pytest.raises(

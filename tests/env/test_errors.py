@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from building import build_plugin, load_fault_plugin
+from cases import cases
 from processes import PRELUDE, printed
 
 from torchrl_pool import PoolEnv, load_plugin
@@ -57,15 +58,16 @@ def assert_refused(env, action, error, message):
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
-    [
-        (("Cartpole-v1", 2), ValueError, "unknown task 'Cartpole-v1'; did you mean 'CartPole-v1'"),
-        (("zzzz", 2), ValueError, "unknown task 'zzzz'"),
-        ((7, 2), TypeError, "task"),
-        (("CartPole-v1", 0), ValueError, "num_envs: expected at least 1, got 0"),
-        (("CartPole-v1", 2.0), TypeError, "num_envs: expected an int, got 2.0"),
-        ((["CartPole-v1"], 2), ValueError, "expected one id or 2 of them, got 1"),
-        ((["CartPole-v1", "Acrobot-v1"], 2), ValueError, "'CartPole-v1' and 'Acrobot-v1'"),
-    ],
+    cases(
+        default=[(("zzzz", 2), ValueError, "unknown task 'zzzz'"), ((7, 2), TypeError, "task")],
+        also=[
+            (("Cartpole-v1", 2), ValueError, "unknown task 'Cartpole-v1'; did you mean 'CartPole-v1'"),
+            (("CartPole-v1", 0), ValueError, "num_envs: expected at least 1, got 0"),
+            (("CartPole-v1", 2.0), TypeError, "num_envs: expected an int, got 2.0"),
+            ((["CartPole-v1"], 2), ValueError, "expected one id or 2 of them, got 1"),
+            ((["CartPole-v1", "Acrobot-v1"], 2), ValueError, "'CartPole-v1' and 'Acrobot-v1'"),
+        ],
+    ),
 )
 def test_bad_task_or_count(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
@@ -74,27 +76,35 @@ def test_bad_task_or_count(arguments, error, message):
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
-    [
-        ({"gravity": 1.0}, TypeError, "has no option 'gravity'; it has: g, x_init, y_init"),
-        ({"x_inti": 1.0}, TypeError, "did you mean 'x_init'?"),
-        ({"g": "heavy"}, TypeError, "option 'g': expected float, got 'heavy'"),
-        ({"g": True}, TypeError, "option 'g': expected float, got True"),
-        ({"g": float("nan")}, TypeError, "option 'g': expected float, got nan"),
-        ({"num_threads": 0}, ValueError, "num_threads: expected at least 1, got 0"),
-        ({"max_episode_steps": 0}, ValueError, "max_episode_steps: expected at least 1"),
-        ({"obs_dtype": torch.int32}, ValueError, "obs_dtype: expected torch.float32, torch.float64 or None"),
-        ({"info_keys": ("lives",)}, ValueError, "no info key 'lives'; it has: step_count, is_init"),
-        ({"info_keys": "is_init"}, TypeError, "expected a sequence of strings"),
-        ({"env_options": [{}]}, ValueError, "expected one mapping per env (3), got 1"),
-        (
-            {"thread_affinity": [4096]},
-            ValueError,
-            "thread_affinity: expected CPUs that this process may use, of",
-        ),
-        ({"seed": -1}, ValueError, "seed: expected at least 0, got -1"),
-        ({"seed": 1.5}, TypeError, "seed: expected an int, got 1.5"),
-        ({"seed": torch.ones(2).long()}, TypeError, "seed: expected an int, got tensor([1, 1])"),
-    ],
+    cases(
+        default=[
+            (
+                {"obs_dtype": torch.int32},
+                ValueError,
+                "obs_dtype: expected torch.float32, torch.float64 or None",
+            ),
+            ({"env_options": [{}]}, ValueError, "expected one mapping per env (3), got 1"),
+            (
+                {"thread_affinity": [4096]},
+                ValueError,
+                "thread_affinity: expected CPUs that this process may use, of",
+            ),
+            ({"seed": torch.ones(2).long()}, TypeError, "seed: expected an int, got tensor([1, 1])"),
+        ],
+        also=[
+            ({"gravity": 1.0}, TypeError, "has no option 'gravity'; it has: g, x_init, y_init"),
+            ({"x_inti": 1.0}, TypeError, "did you mean 'x_init'?"),
+            ({"g": "heavy"}, TypeError, "option 'g': expected float, got 'heavy'"),
+            ({"g": True}, TypeError, "option 'g': expected float, got True"),
+            ({"g": float("nan")}, TypeError, "option 'g': expected float, got nan"),
+            ({"num_threads": 0}, ValueError, "num_threads: expected at least 1, got 0"),
+            ({"max_episode_steps": 0}, ValueError, "max_episode_steps: expected at least 1"),
+            ({"info_keys": ("lives",)}, ValueError, "no info key 'lives'; it has: step_count, is_init"),
+            ({"info_keys": "is_init"}, TypeError, "expected a sequence of strings"),
+            ({"seed": -1}, ValueError, "seed: expected at least 0, got -1"),
+            ({"seed": 1.5}, TypeError, "seed: expected an int, got 1.5"),
+        ],
+    ),
 )
 def test_bad_argument(options, error, message):
     with pytest.raises(error, match=re.escape(message)):
@@ -112,19 +122,23 @@ def test_choices_and_ranges_of_options():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"lanes": 300}, "expected a number in [0, 255], got 300"),
-        ({"lanes": -1}, "expected a number in [0, 255], got -1"),
-        ({"marks": {"left": [1, -1]}}, "expected a number in [0, inf]"),
-        ({"marks": {"left": float("nan")}}, "expected a number in [0, inf]"),
-        ({"seen": "a\0b"}, "expected text without zero bytes"),
-        ({"seen": "next/position"}, "is named as an entry of TorchRL's own"),
-        ({"seen": "_reset"}, "is named as an entry of TorchRL's own"),
-        ({"seen": "a//b"}, "'a//b' has an empty part"),
-        ({"seen": ""}, "'' has an empty part"),
-        ({"seen": "reward/x"}, "'reward/x' lies below the entry 'reward'"),
-        ({"seen": "step_count", "info_keys": ["step_count"]}, "'step_count' is the name of two entries"),
-    ],
+    cases(
+        default=[
+            ({"marks": {"left": [1, -1]}}, "expected a number in [0, inf]"),
+            ({"seen": "a\0b"}, "expected text without zero bytes"),
+            ({"seen": "next/position"}, "is named as an entry of TorchRL's own"),
+            ({"seen": "step_count", "info_keys": ["step_count"]}, "'step_count' is the name of two entries"),
+        ],
+        also=[
+            ({"lanes": 300}, "expected a number in [0, 255], got 300"),
+            ({"lanes": -1}, "expected a number in [0, 255], got -1"),
+            ({"marks": {"left": float("nan")}}, "expected a number in [0, inf]"),
+            ({"seen": "_reset"}, "is named as an entry of TorchRL's own"),
+            ({"seen": "a//b"}, "'a//b' has an empty part"),
+            ({"seen": ""}, "'' has an empty part"),
+            ({"seen": "reward/x"}, "'reward/x' lies below the entry 'reward'"),
+        ],
+    ),
 )
 def test_options_and_names_that_plugins_have(options, message):
     load_plugin(build_plugin("starts"))
@@ -152,29 +166,37 @@ def test_pinned_memory_without_cuda():
 
 @pytest.mark.parametrize(
     ("action", "error", "message"),
-    [
-        (
-            torch.zeros(N, 3).long(),
-            ValueError,
-            r"'action': expected one-hot vectors of shape \[3, 2\], got \[3, 3\]",
-        ),
-        (
-            torch.zeros(N, dtype=torch.int64),
-            ValueError,
-            r"expected one-hot vectors of shape \[3, 2\], got \[3\]",
-        ),
-        (one_hot(0, 1, 0).float(), TypeError, r"expected dtype torch.int64, got torch.float32"),
-        (one_hot(0, 1, 0) + 0j, TypeError, r"expected dtype torch.int64, got torch.complex64"),
-        (one_hot(0, 1, 0) * 0, ValueError, r"env 0: expected a one-hot vector of 2 entries, got \[0, 0\]"),
-        (one_hot(0, 1, 0) * 2, ValueError, r"expected a one-hot vector of 2 entries, got \[2, 0\]"),
-        (-one_hot(0, 1, 0), ValueError, r"expected a one-hot vector of 2 entries, got \[-1, 0\]"),
-    ],
+    cases(
+        default=[
+            (
+                one_hot(0, 1, 0) * 0,
+                ValueError,
+                r"env 0: expected a one-hot vector of 2 entries, got \[0, 0\]",
+            ),
+            (-one_hot(0, 1, 0), ValueError, r"expected a one-hot vector of 2 entries, got \[-1, 0\]"),
+        ],
+        also=[
+            (
+                torch.zeros(N, 3).long(),
+                ValueError,
+                r"'action': expected one-hot vectors of shape \[3, 2\], got \[3, 3\]",
+            ),
+            (
+                torch.zeros(N, dtype=torch.int64),
+                ValueError,
+                r"expected one-hot vectors of shape \[3, 2\], got \[3\]",
+            ),
+            (one_hot(0, 1, 0).float(), TypeError, r"expected dtype torch.int64, got torch.float32"),
+            (one_hot(0, 1, 0) + 0j, TypeError, r"expected dtype torch.int64, got torch.complex64"),
+            (one_hot(0, 1, 0) * 2, ValueError, r"expected a one-hot vector of 2 entries, got \[2, 0\]"),
+        ],
+    ),
 )
 def test_bad_one_hot_action(cartpole, action, error, message):
     assert_refused(cartpole, action, error, message)
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int32, torch.uint8])
+@pytest.mark.parametrize("dtype", cases(default=[torch.int8, torch.int32], also=[torch.bool, torch.uint8]))
 def test_choices_of_another_dtype(dtype):
     """Modules differ in what they make of one-hot vectors."""
     env, twin = (PoolEnv("CartPole-v1", N, seed=0) for _ in range(2))
@@ -184,6 +206,14 @@ def test_choices_of_another_dtype(dtype):
         for one, chosen in ((env, action.to(dtype)), (twin, action))
     )
     assert data["action"].dtype is dtype
+    assert torch.equal(data["next", "observation"], expected["next", "observation"])
+
+
+def test_of_several_ones_the_first_counts():
+    """As in torch's argmax, with which TorchRL decodes them."""
+    env, twin = (PoolEnv("CartPole-v1", N, seed=0) for _ in range(2))
+    data = env.step(env.reset().set("action", torch.ones(N, 2, dtype=torch.int64)))
+    expected = twin.step(twin.reset().set("action", one_hot(*[0] * N)))
     assert torch.equal(data["next", "observation"], expected["next", "observation"])
 
 
@@ -225,7 +255,7 @@ def test_action_layouts_that_are_fine(pendulum):
 @pytest.mark.parametrize("name", ["_reset", "_step"])
 @pytest.mark.parametrize(
     ("mask", "error"),
-    [(torch.ones(N, 2, dtype=torch.bool), ValueError), (torch.ones(N), TypeError)],
+    cases([(torch.ones(N, 2, dtype=torch.bool), ValueError), (torch.ones(N), TypeError)]),
 )
 def test_bad_mask(cartpole, name, mask, error):
     root = cartpole.rand_action(cartpole.reset())
@@ -267,7 +297,7 @@ def test_bad_index(cartpole):
 # ---- plugins and states
 
 
-@pytest.mark.parametrize("share", [0.05, 0.5])
+@pytest.mark.parametrize("share", cases([0.05, 0.5]))
 def test_plugin_that_is_cut_off(share, tmp_path):
     """The system would map what is not there, and end the process where it is read."""
     whole = Path(build_plugin("starts")).read_bytes()

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from comparing import assert_td_equal
 from small_envs import MAKERS, N, cartpole, fall_right
 from tensordict import LazyStackedTensorDict
@@ -78,7 +79,7 @@ def test_names_of_dimensions_are_kept():
     assert data.names == data["next"].names == root.names == ["envs"]
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("fused", cases([False, True]))
 def test_the_device_of_a_root_is_kept_where_the_env_has_none(fused):
     env = PoolEnv("CartPole-v1", 3)
     env = fuse(TransformedEnv(env, StepCounter())) if fused else env
@@ -118,10 +119,12 @@ def test_the_next_root_has_its_entries_in_the_order_of_torchrls():
 
 @pytest.mark.parametrize(
     ("entries", "message"),
-    [
-        ({}, r"got \['observation', 'terminated', 'truncated', 'done'\]"),
-        ({"action": torch.zeros(2)}, r"expected shape \[1, 1\], got \[1, 2\]"),
-    ],
+    cases(
+        [
+            ({}, r"got \['observation', 'terminated', 'truncated', 'done'\]"),
+            ({"action": torch.zeros(2)}, r"expected shape \[1, 1\], got \[1, 2\]"),
+        ]
+    ),
     ids=["missing", "shape"],
 )
 def test_a_single_env_refuses_what_it_was_given_itself(entries, message):

@@ -5,6 +5,7 @@ from unittest.mock import patch
 
 import gymnasium
 import pytest
+from cases import cases
 from gymnasium.vector import AutoresetMode
 from processes import printed
 
@@ -25,7 +26,7 @@ def test_every_task_is_registered():
 
 
 @pytest.mark.parametrize(
-    "name", ["torchrl_pool/CartPole-v1", "torchrl_pool.gymnasium:torchrl_pool/CartPole-v1"]
+    "name", cases(["torchrl_pool/CartPole-v1", "torchrl_pool.gymnasium:torchrl_pool/CartPole-v1"])
 )
 def test_make_vec(name):
     envs = gymnasium.make_vec(name, num_envs=3, autoreset_mode="SameStep", max_episode_steps=2)

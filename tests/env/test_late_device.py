@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from late_device import CUDA, Event, LateDevice, LateTensor
 from tensordict.nn import TensorDictModule
 from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
@@ -62,7 +63,7 @@ def with_counters(env):
     return fuse(TransformedEnv(env, Compose(RewardSum(), StepCounter(3))))
 
 
-@pytest.mark.parametrize("dress", [lambda env: env, with_counters], ids=["pool", "fused"])
+@pytest.mark.parametrize("dress", cases([lambda env: env, with_counters]), ids=["pool", "fused"])
 def test_steps(device, dress):
     """Each waits once, for the action, and for what a fused env carries on."""
     env = dress(make_env("cuda:0"))

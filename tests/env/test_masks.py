@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from comparing import assert_td_equal
 from small_envs import N, cartpole, fall_right
 from tensordict import TensorDict
@@ -28,7 +29,7 @@ def test_a_reward_of_the_root_stays_where_a_mask_leaves_its_row_out():
     assert rewards[0].flatten().tolist() == [1, 5, 1]
 
 
-@pytest.mark.parametrize("shape", [(N,), (N, 1)])
+@pytest.mark.parametrize("shape", cases([(N,), (N, 1)]))
 def test_partial_reset(shape):
     env, twin = cartpole(), cartpole()
     root, untouched = stepped(env), stepped(twin)
@@ -71,7 +72,7 @@ def test_partial_reset_of_done_envs_keeps_the_others_flags():
     assert not after["terminated"].any()
 
 
-@pytest.mark.parametrize("shape", [(N,), (N, 1)])
+@pytest.mark.parametrize("shape", cases([(N,), (N, 1)]))
 def test_reset_of_no_env_does_nothing(shape):
     env, twin = cartpole(), cartpole()
     root, expected = stepped(env), stepped(twin)
@@ -118,7 +119,7 @@ def test_reset_does_not_change_its_input_when_it_fails():
 
 @pytest.mark.parametrize("shape", [(N,), (N, 1)])
 @pytest.mark.parametrize("road", ["step", "step_and_maybe_reset", "_step"])
-@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("device", cases([None, "cpu"]))
 def test_skipped_envs_do_not_move(road, shape, device):
     env, twin = cartpole(device=device), cartpole(device=device)
     root, twin_root = stepped(env), stepped(twin)
@@ -154,7 +155,7 @@ def test_skipped_envs_keep_their_done_flags():
     assert torch.equal(after["reward"].squeeze(-1) != 0, mask)
 
 
-@pytest.mark.parametrize("road", ["step", "step_and_maybe_reset"])
+@pytest.mark.parametrize("road", cases(["step", "step_and_maybe_reset"]))
 def test_skipping_all_or_none(road):
     env, twin = cartpole(), cartpole()
     root, expected = stepped(env), stepped(twin)

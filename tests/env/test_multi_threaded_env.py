@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 import torchrl.envs
+from cases import cases
 from comparing import assert_td_equal
 from small_envs import TASKS, N
 from torchrl.data import Categorical
@@ -57,8 +58,8 @@ def test_multi_threaded_env_is_a_pool_env():
         a, b = a_root, b_root
 
 
-@pytest.mark.parametrize("task", ["Pendulum-v1", "CartPole-v1"])
-@pytest.mark.parametrize("transformed", [False, True])
+@pytest.mark.parametrize("task", cases(["Pendulum-v1", "CartPole-v1"]))
+@pytest.mark.parametrize("transformed", cases([False, True]))
 def test_torchrls_own_helper_makes_ours(task, transformed, monkeypatch):
     """That of its tests of the class, with its frame skip and its transforms."""
     monkeypatch.setattr(env_creators, "MultiThreadedEnv", MultiThreadedEnv)
@@ -97,7 +98,7 @@ def async_step(env):
     return env.async_step_recv(N)
 
 
-@pytest.mark.parametrize("call", FIRST_CALLS)
+@pytest.mark.parametrize("call", cases(default=["_step", "rand_step"], also=FIRST_CALLS))
 def test_any_first_call_resets_the_envs_before(call):
     """As in TorchRL's class: what follows is what follows after a reset."""
     results = []
@@ -132,7 +133,7 @@ def test_a_reset_is_not_repeated_by_the_first_step():
     assert_td_equal(env.step(action.clone())["next"], pool.step(action)["next"])
 
 
-@pytest.mark.parametrize("before", ["nothing", "reset", "step"])
+@pytest.mark.parametrize("before", cases(default=["nothing", "reset"], also=["step"]))
 def test_no_step_after_close(before):
     env = new_env()
     action = env.rand_action()
@@ -153,7 +154,7 @@ def test_a_copy_made_before_the_first_step_is_new_too():
     assert_td_equal(env.step(action.clone())["next"], reset_env().step(action)["next"])
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", cases(default=["CartPole-v0", "MountainCar-v0"], also=TASKS))
 def test_frame_skip_repeats_the_action_and_sums_rewards(task):
     env = MultiThreadedEnv(N, task, frame_skip=4, create_env_kwargs={"seed": 0})
     assert isinstance(env.transform, FrameSkipTransform)
@@ -174,7 +175,7 @@ def test_frame_skip_repeats_the_action_and_sums_rewards(task):
         root = env.step_mdp(td)
 
 
-@pytest.mark.parametrize("frame_skip", [None, 1])
+@pytest.mark.parametrize("frame_skip", cases([None, 1]))
 def test_no_frame_skip(frame_skip):
     env = MultiThreadedEnv(N, "CartPole-v1", frame_skip=frame_skip)
     assert type(env) is MultiThreadedEnv

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from building import build_plugin
+from cases import cases
 from collecting import FRAMES, N, assert_equal_batches, categorical_actor, collect, random_actions
 from comparing import assert_td_equal
 from tensordict import TensorDict
@@ -68,7 +69,7 @@ def slow_road(env, root):
 
 
 @pytest.mark.parametrize("wrap", [plain, renamed])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", cases(default=["Dict-v0", "Agents-v0"], also=TASKS))
 def test_step_and_maybe_reset(task, wrap, monkeypatch):
     fast, slow = pair(task, wrap)
     if wrap is plain:
@@ -137,7 +138,7 @@ class Chooser(TensorDictModuleBase):
 
 @pytest.mark.parametrize("options", [{}, {"compact_obs": True}, {"reset_at_each_iter": True}], ids=str)
 @pytest.mark.parametrize("wrap", [plain, renamed])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", cases(default=["Dict-v0", "Agents-v0"], also=TASKS))
 def test_collectors(task, wrap, options):
     got, expected = (
         # Of tensordicts that compact_obs empties, TorchRL leaves the shells.
@@ -147,7 +148,7 @@ def test_collectors(task, wrap, options):
     assert_equal_batches(got, expected)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", cases(default=["Dict-v0", "Mixed-v0"], also=TASKS))
 def test_random_actions(task):
     got, expected = (collect(cls, task, random_actions) for cls in (PoolCollector, Collector))
     assert_equal_batches(got, expected)
@@ -162,7 +163,7 @@ def test_they_are_written_once():
         collector.shutdown()
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", cases(default=["Dict-v0", "Mixed-v0"], also=TASKS))
 def test_groups(task):
     def policy(env):
         keys = list(env.action_keys)
@@ -181,7 +182,7 @@ def test_groups(task):
 
 
 @pytest.mark.parametrize(
-    "wrap", [plain, lambda env: TransformedEnv(env, Compose(StepCounter(), RewardSum()))]
+    "wrap", cases([plain, lambda env: TransformedEnv(env, Compose(StepCounter(), RewardSum()))])
 )
 def test_changed_specs_are_found(wrap):
     def wrong(cls):
@@ -217,7 +218,7 @@ EMPTYING = {
 }
 
 
-@pytest.mark.parametrize("make", EMPTYING.values(), ids=EMPTYING)
+@pytest.mark.parametrize("make", cases(EMPTYING.values()), ids=EMPTYING)
 def test_tensordicts_without_entries_are_on_no_road(make):
     """TorchRL's code leaves them behind, the executor has none."""
     env = PoolEnv("Dict-v0", N, max_episode_steps=4, seed=0)
@@ -238,7 +239,7 @@ def test_tensordicts_without_entries_are_on_no_road(make):
         assert set(some.keys()) == set(rollout["next"].keys())
 
 
-@pytest.mark.parametrize("wrap", [plain, fuse])
+@pytest.mark.parametrize("wrap", cases([plain, fuse]))
 def test_a_tensordict_is_selected_as_a_whole(wrap):
     make = partial(PoolEnv, "Dict-v0", N, seed=0)
     env = wrap(TransformedEnv(make(), Compose(SelectTransform("sensors"), StepCounter())))

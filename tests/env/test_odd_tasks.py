@@ -1,6 +1,7 @@
 """The training programs on envs with all kinds of spaces: what they take, and what they say of the rest."""
 
 import pytest
+from cases import cases
 
 pytest.importorskip("tyro")
 
@@ -36,16 +37,20 @@ def test_what_is_trained_on(way, kind, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("way", "kind", "message"),
-    [
-        ("ppo", "Picture", "expected an entry 'observation', got 'pixels'"),
-        ("dqn", "SmallPicture", "expected pictures [channels, 84, 84], got [1, 40, 40]"),
-        ("ppo", "Parts", "expected an entry 'observation', got 'a', 'b'"),
-        ("dqn", "Pair", "expected an entry 'observation', got 'observation/0', 'observation/1'"),
-        ("ppo", "MatrixActions", "expected one with Discrete actions, or vectors of floats"),
-        ("dqn", "Choices", "expected one with Discrete actions, or vectors of floats"),
-        ("sac", "Unbounded", "expected one with bounded actions"),
-        ("sac", "MatrixActions", "expected one with Discrete actions, or vectors of floats"),
-    ],
+    cases(
+        default=[
+            ("ppo", "Parts", "expected an entry 'observation', got 'a', 'b'"),
+            ("dqn", "Pair", "expected an entry 'observation', got 'observation/0', 'observation/1'"),
+            ("ppo", "MatrixActions", "expected one with Discrete actions, or vectors of floats"),
+            ("sac", "Unbounded", "expected one with bounded actions"),
+        ],
+        also=[
+            ("ppo", "Picture", "expected an entry 'observation', got 'pixels'"),
+            ("dqn", "SmallPicture", "expected pictures [channels, 84, 84], got [1, 40, 40]"),
+            ("dqn", "Choices", "expected one with Discrete actions, or vectors of floats"),
+            ("sac", "MatrixActions", "expected one with Discrete actions, or vectors of floats"),
+        ],
+    ),
 )
 def test_what_is_refused(way, kind, message, tmp_path, capsys):
     program, arguments = WAYS[way]

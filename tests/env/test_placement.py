@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from building import build_plugin
+from cases import cases
 from processes import printed
 
 from torchrl_pool import load_plugin
@@ -48,7 +49,7 @@ def test_envs_are_created_by_their_homes_alone(make_pool):
     assert threading.get_native_id() not in creators
 
 
-@pytest.mark.parametrize("road", ["call", "async"])
+@pytest.mark.parametrize("road", cases(["call", "async"]))
 def test_envs_stay_with_their_homes(road, make_pool):
     """But for what is stolen, which is little where all envs take equally long."""
     pool = make_pool(

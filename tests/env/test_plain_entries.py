@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torchrl.envs import RewardSum, TransformedEnv
@@ -63,12 +64,12 @@ def stepped(env, form, key="action"):
     return env.step_and_maybe_reset(root)[0]["next"]
 
 
-@pytest.mark.parametrize("form", SAME.values(), ids=SAME)
+@pytest.mark.parametrize("form", cases(SAME.values()), ids=SAME)
 def test_whatever_means_the_same_numbers_is_taken(make, form):
     assert (stepped(make(), form) == stepped(make(), torch.clone)).all()
 
 
-@pytest.mark.parametrize("form", SAME.values(), ids=SAME)
+@pytest.mark.parametrize("form", cases(SAME.values()), ids=SAME)
 def test_what_is_carried_means_its_numbers(form):
     envs = [fuse(TransformedEnv(PoolEnv("Pendulum-v1", N, seed=0), RewardSum())) for _ in range(2)]
     ours, theirs = (
@@ -77,7 +78,7 @@ def test_what_is_carried_means_its_numbers(form):
     assert torch.equal(ours["episode_reward"], theirs["episode_reward"])
 
 
-@pytest.mark.parametrize("form", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("form", cases(OTHERS.values()), ids=OTHERS)
 def test_others_are_refused_and_change_nothing(make, form):
     env, twin = make(), make()
     with pytest.raises((TypeError, ValueError, RuntimeError, NotImplementedError)):
@@ -103,7 +104,7 @@ def test_an_entry_that_is_taken_out_meanwhile_is_held():
     assert torch.equal(after["observation"], expected["observation"])
 
 
-@pytest.mark.parametrize("key", ["action", "episode_reward"])
+@pytest.mark.parametrize("key", cases(["action", "episode_reward"]))
 def test_tensors_without_memory_are_refused(key):
     env = fuse(TransformedEnv(PoolEnv("Pendulum-v1", 3), RewardSum()))
     root = env.rand_action(env.reset())

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from building import build_plugin
+from cases import cases
 from tensordict import TensorDict
 from torchrl.envs import ParallelEnv
 
@@ -64,22 +65,34 @@ def test_an_episode_that_follows_has_none():
 
 @pytest.mark.parametrize(
     ("given", "error", "message"),
-    [
-        ({"options": {"begin": 1}}, TypeError, "no reset option 'begin'; it has: start, lap, side"),
-        ({"options": {"star": 1}}, TypeError, r"no reset option 'star' \(did you mean 'start'\?\)"),
-        ({"options": {"start": "x"}}, TypeError, "option 'start': expected float, got 'x'"),
-        ({"options": {"start": 11}}, ValueError, r"expected a number in \[-10, 10\], got 11"),
-        ({"options": {"start": None}}, TypeError, "option 'start': expected float, got None"),
-        ({"options": {"side": "top"}}, ValueError, "expected one of 'left', 'right', got 'top'"),
-        ({"options": {"side": "right", "start": -1}}, ValueError, "Starts-v0: there is no road on the right"),
-        ({"options": [{}]}, ValueError, r"options: expected one mapping per env \(2\), got 1"),
-        ({"options": [{}, 3]}, TypeError, "options: expected a mapping for each env, got 3"),
-        ({"options": 3}, TypeError, "options: expected a mapping, or one for each env, got 3"),
-        ({"list_of_kwargs": [{}]}, ValueError, r"list_of_kwargs: expected one mapping per env \(2\), got 1"),
-        ({"list_of_kwargs": [{}, {"x": 1}]}, TypeError, "expected 'seed' and 'options', got 'x'"),
-        ({"list_of_kwargs": [{}, {"seed": -1}]}, ValueError, "seed: expected at least 0, got -1"),
-        ({"option": {}}, TypeError, "takes 'seed', 'options' and 'list_of_kwargs', got option"),
-    ],
+    cases(
+        default=[
+            ({"options": {"start": "x"}}, TypeError, "option 'start': expected float, got 'x'"),
+            ({"options": {"start": None}}, TypeError, "option 'start': expected float, got None"),
+            ({"options": [{}]}, ValueError, r"options: expected one mapping per env \(2\), got 1"),
+            ({"options": [{}, 3]}, TypeError, "options: expected a mapping for each env, got 3"),
+            ({"options": 3}, TypeError, "options: expected a mapping, or one for each env, got 3"),
+            (
+                {"list_of_kwargs": [{}]},
+                ValueError,
+                r"list_of_kwargs: expected one mapping per env \(2\), got 1",
+            ),
+            ({"list_of_kwargs": [{}, {"x": 1}]}, TypeError, "expected 'seed' and 'options', got 'x'"),
+        ],
+        also=[
+            ({"options": {"begin": 1}}, TypeError, "no reset option 'begin'; it has: start, lap, side"),
+            ({"options": {"star": 1}}, TypeError, r"no reset option 'star' \(did you mean 'start'\?\)"),
+            ({"options": {"start": 11}}, ValueError, r"expected a number in \[-10, 10\], got 11"),
+            ({"options": {"side": "top"}}, ValueError, "expected one of 'left', 'right', got 'top'"),
+            (
+                {"options": {"side": "right", "start": -1}},
+                ValueError,
+                "Starts-v0: there is no road on the right",
+            ),
+            ({"list_of_kwargs": [{}, {"seed": -1}]}, ValueError, "seed: expected at least 0, got -1"),
+            ({"option": {}}, TypeError, "takes 'seed', 'options' and 'list_of_kwargs', got option"),
+        ],
+    ),
 )
 def test_bad_ones_are_refused_before_anything_moves(given, error, message):
     env = PoolEnv("Starts-v0", 2)

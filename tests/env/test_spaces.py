@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from building import build_plugin
+from cases import cases
 from comparing import assert_steps_equal
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
@@ -134,19 +135,20 @@ TWINS = {"Dict-v0": DictTwin, "Mixed-v0": MixedTwin, "Pictures-v0": PicturesTwin
 WITH_RARE = {**TWINS, "Rare-v0": RareTwin}  # whose unsigned integers TorchRL's own checks cannot compare
 
 
+@pytest.mark.slow  # all tasks of the plugin
 @pytest.mark.parametrize("task", [*TWINS, "Agents-v0", "Restless-v0", "Scalar-v0"])
 def test_keeps_the_contract(task):
     assert "states" in check_plugin(task)
 
 
-@pytest.mark.parametrize("task", WITH_RARE)
+@pytest.mark.parametrize("task", cases(default=["Dict-v0", "Mixed-v0", "Pictures-v0"], also=WITH_RARE))
 def test_equals_its_twin(task):
     for rollout in assert_same_trajectories(task, WITH_RARE[task], steps=30):
         assert rollout["next", "done"].sum() == 4 * N
 
 
 @pytest.mark.parametrize("categorical", [False, True])
-@pytest.mark.parametrize("task", TWINS)
+@pytest.mark.parametrize("task", cases(default=["Mixed-v0", "Pictures-v0"], also=TWINS))
 def test_specs_and_values_equal_those_of_gym_wrapper(task, categorical):
     pool = PoolEnv(task, N, device="cpu", categorical_action_encoding=categorical)
     reference = SerialEnv(N, lambda: GymWrapper(TWINS[task](), categorical_action_encoding=categorical))
@@ -186,7 +188,7 @@ def test_integers_that_do_not_fit_are_refused():
             envs.step(actions)
 
 
-@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("categorical", cases([False, True]))
 def test_agents_stand_in_a_group(categorical):
     env = PoolEnv("Agents-v0", N, num_agents=4, categorical_action_encoding=categorical)
     single, several = (Categorical, MultiCategorical) if categorical else (OneHot, MultiOneHot)
@@ -245,7 +247,7 @@ def test_actions_of_agents_are_checked_one_by_one():
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-@pytest.mark.parametrize("task", WITH_RARE)
+@pytest.mark.parametrize("task", cases(default=["Mixed-v0", "Rare-v0"], also=WITH_RARE))
 def test_as_a_vector_env_equals_its_twins(task, mode):
     pool = PoolVectorEnv(task, N, autoreset_mode=mode)
     twins = SyncVectorEnv([WITH_RARE[task]] * N, autoreset_mode=mode)
@@ -262,7 +264,7 @@ def test_as_a_vector_env_equals_its_twins(task, mode):
 
 
 @pytest.mark.parametrize(
-    ("task", "shapes"), [("Agents-v0", [[3, 1]]), ("mpe2/simple_tag_v3", [[3, 1], [1, 1]])]
+    ("task", "shapes"), cases([("Agents-v0", [[3, 1]]), ("mpe2/simple_tag_v3", [[3, 1], [1, 1]])])
 )
 def test_as_a_vector_env_agents_are_refused(task, shapes):
     message = f"expected one reward for each env, got rewards of shapes {shapes}"

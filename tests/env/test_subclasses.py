@@ -3,6 +3,7 @@
 import gymnasium
 import pytest
 import torch
+from cases import cases
 from torchrl.collectors import Collector
 from torchrl.envs import GymEnv, RewardSum, SerialEnv, TransformedEnv
 
@@ -70,8 +71,8 @@ POOLS = {
 
 
 @pytest.mark.parametrize("change", [changed, changed_outside])
-@pytest.mark.parametrize("collector", [Collector, PoolCollector])
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("collector", [PoolCollector, Collector])
+@pytest.mark.parametrize("pool", cases(POOLS))
 def test_own_steps_and_resets_are_asked_as_in_serial_env(pool, collector, change):
     with POOLS[pool](change) as env:
         ours = facts(env, collector)
@@ -88,7 +89,7 @@ def test_some_envs_and_single_ones():
     assert single.rollout(3)["next", "reward"].unique().tolist() == [-1.0]
 
 
-@pytest.mark.parametrize("fuses", [False, True])
+@pytest.mark.parametrize("fuses", cases([False, True]))
 def test_transforms_around_it_see_what_it_gives(fuses):
     env = TransformedEnv(changed(PoolEnv)("CartPole-v1", 2), RewardSum())
     env = fuse(env) if fuses else env

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from torchrl.collectors import Collector
 
 from torchrl_pool import MujocoPool, MultiThreadedEnv, PoolCollector, PoolEnv
@@ -27,12 +28,14 @@ def answer(task):
 
 @pytest.mark.parametrize(
     ("family", "task", "name"),
-    [
-        ("atari", "ALE/Pong-v5", "Atari"),
-        ("dm_control", "dm_control/dog-run-v0", "dm_control's suite"),
-        ("robotics", "FetchPush-v4", "Gymnasium-Robotics"),
-        ("robotics", "AntMaze_UMaze-v5", "Gymnasium-Robotics"),
-    ],
+    cases(
+        default=[
+            ("atari", "ALE/Pong-v5", "Atari"),
+            ("dm_control", "dm_control/dog-run-v0", "dm_control's suite"),
+            ("robotics", "AntMaze_UMaze-v5", "Gymnasium-Robotics"),
+        ],
+        also=[("robotics", "FetchPush-v4", "Gymnasium-Robotics")],
+    ),
 )
 def test_what_a_build_left_out_is_named(monkeypatch, family, task, name):
     rest = [plugin for plugin in registry.plugins() if plugin.family != family]
@@ -43,18 +46,20 @@ def test_what_a_build_left_out_is_named(monkeypatch, family, task, name):
 
 @pytest.mark.parametrize(
     ("task", "suggested"),
-    [
-        ("Taxi-v3", "'Taxi-v4'"),
-        ("LunarLander-v2", "'LunarLander-v3'"),
-        ("CartPol-v1", "'CartPole-v1' or 'CartPole-v0'"),
-        ("Pong-v5", "'ALE/Pong-v5'"),  # EnvPool's
-    ],
+    cases(
+        default=[
+            ("LunarLander-v2", "'LunarLander-v3'"),
+            ("CartPol-v1", "'CartPole-v1' or 'CartPole-v0'"),
+            ("Pong-v5", "'ALE/Pong-v5'"),
+        ],
+        also=[("Taxi-v3", "'Taxi-v4'")],
+    ),
 )
 def test_similar_ids_are_suggested(task, suggested):
     assert answer(task).startswith(f"did you mean {suggested}")
 
 
-@pytest.mark.parametrize("task", ["", "/", "a\nb", "zzzz", "AcmeTask-v1"])
+@pytest.mark.parametrize("task", cases(default=["/", "a\nb", "zzzz"], also=["", "AcmeTask-v1"]))
 def test_where_nothing_is_similar_nothing_is_suggested(task):
     assert answer(task) == (
         "list_tasks() and `torchrl-pool list` name all; 'gymnasium:ID' makes an env of Gymnasium's"
@@ -67,13 +72,17 @@ def cartpole():
 
 @pytest.mark.parametrize(
     ("make", "slip", "suggested"),
-    [
-        (partial(PoolEnv, "Acrobot-v1", 2), "book_or_nip", "book_or_nips"),
-        (partial(MultiThreadedEnv, 2, "Acrobot-v1"), "book_or_nip", "book_or_nips"),
-        (partial(PoolVectorEnv, "Acrobot-v1", 2), "book_or_nip", "book_or_nips"),
-        (partial(PoolCollector, cartpole, frames_per_batch=8), "total_frame", "total_frames"),
-        (partial(PoolCollector, cartpole, frames_per_batch=8), "storing_devices", "storing_device"),
-    ],
+    cases(
+        default=[
+            (partial(PoolEnv, "Acrobot-v1", 2), "book_or_nip", "book_or_nips"),
+            (partial(MultiThreadedEnv, 2, "Acrobot-v1"), "book_or_nip", "book_or_nips"),
+            (partial(PoolCollector, cartpole, frames_per_batch=8), "total_frame", "total_frames"),
+        ],
+        also=[
+            (partial(PoolVectorEnv, "Acrobot-v1", 2), "book_or_nip", "book_or_nips"),
+            (partial(PoolCollector, cartpole, frames_per_batch=8), "storing_devices", "storing_device"),
+        ],
+    ),
 )
 def test_mistyped_options(make, slip, suggested):
     with pytest.raises(TypeError, match=rf"{slip}\b.* \(did you mean '{suggested}'\?\);"):
@@ -87,14 +96,14 @@ def test_where_no_argument_is_similar_none_is_suggested():
     assert str(pickle.loads(pickle.dumps(info.value))) == str(info.value)
 
 
-@pytest.mark.parametrize("dtype", ["float32", np.float32, torch.float32])
+@pytest.mark.parametrize("dtype", cases(default=["float32", torch.float32], also=[np.float32]))
 def test_dtypes_by_any_name(dtype):
     assert PoolEnv("Hopper-v5", 1, obs_dtype=dtype).rollout(1)["observation"].dtype is torch.float32
     env = MujocoPool("hopper.xml", 1, dtype=dtype)
     assert env.rollout(1)["next", "reward"].dtype is torch.float32
 
 
-@pytest.mark.parametrize("dtype", ["float16", "double-barrelled", np.int64, 3])
+@pytest.mark.parametrize("dtype", cases(default=["double-barrelled", np.int64, 3], also=["float16"]))
 def test_dtypes_that_are_none(dtype):
     for make in (partial(PoolEnv, "Pendulum-v1", 1), partial(PoolVecEnv, "Pendulum-v1", 1)):
         with pytest.raises(
@@ -114,14 +123,20 @@ def test_a_render_mode_is_not_needed():
 
 @pytest.mark.parametrize(
     ("categorical", "given", "message"),
-    [
-        (
-            False,
-            [2],
-            r"expected one-hot vectors of shape \[2, 2\], got \[2\]; categorical_action_encoding=True",
-        ),
-        (True, [2, 2], r"expected numbers of the choices, of shape \[2\], got \[2, 2\]; .*_encoding=False"),
-    ],
+    cases(
+        [
+            (
+                False,
+                [2],
+                r"expected one-hot vectors of shape \[2, 2\], got \[2\]; categorical_action_encoding=True",
+            ),
+            (
+                True,
+                [2, 2],
+                r"expected numbers of the choices, of shape \[2\], got \[2, 2\]; .*_encoding=False",
+            ),
+        ]
+    ),
 )
 def test_an_action_in_the_other_encoding(categorical, given, message):
     env = PoolEnv("CartPole-v1", 2, categorical_action_encoding=categorical)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import cases
 from dtypes import DTYPES
 from processes import printed
 from tensordict import TensorDict
@@ -107,7 +108,7 @@ print(json.dumps([before, resident_megabytes()]))
 """
 
 
-@pytest.mark.parametrize("use", ["_step", "append_transform", "_reset"])
+@pytest.mark.parametrize("use", cases(default=["append_transform", "_reset"], also=["_step"]))
 def test_a_closed_fused_env_keeps_no_tensors(use):
     env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 3, seed=0), StepCounter()))
     root = env.rand_action(env.rollout(2, break_when_any_done=False)[:, -1].exclude("next"))
@@ -155,7 +156,9 @@ def used_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-@pytest.mark.parametrize(("tensor_type", "is_taken"), [(torch.Tensor, True), (object, True), (object, False)])
+@pytest.mark.parametrize(
+    ("tensor_type", "is_taken"), cases(default=[(object, True), (object, False)], also=[(torch.Tensor, True)])
+)
 def test_memory_is_freed_with_what_holds_it(tensor_type, is_taken):
     memory = _core.TensorMemory(
         tensor_type=tensor_type,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from building import build_plugin
+from cases import cases
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -48,7 +49,7 @@ class Echo(gymnasium.Env):
         return action.astype(np.float64), float(action[0]), False, False, {}
 
 
-@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+@pytest.mark.parametrize("where", cases(WHERE.values()), ids=WHERE)
 def test_envs_of_python_get_them(where):
     pool = PoolEnv(Echo, N, **where)
     serial = SerialEnv(N, lambda: GymWrapper(Echo()))
@@ -63,7 +64,7 @@ def test_envs_of_python_get_them(where):
     pool.close()
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32, np.int64, np.float64])
+@pytest.mark.parametrize("dtype", cases(default=[np.uint8, np.int32, np.float64], also=[np.int8, np.int64]))
 def test_boxes_of_every_dtype(dtype):
     """Integers as well: none of them is the number of a choice."""
     limits = (np.finfo if np.issubdtype(dtype, np.floating) else np.iinfo)(dtype)
@@ -84,8 +85,8 @@ def test_vec_envs_pass_them_on():
         assert np.array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("task", ["Pendulum-v1", Echo], ids=["task", "Python"])
+@pytest.mark.parametrize("bad", cases([np.nan, np.inf, -np.inf]))
+@pytest.mark.parametrize("task", [Echo, "Pendulum-v1"], ids=["Python", "task"])
 def test_what_is_not_finite_is_refused_on_every_road(task, bad):
     where = {"num_workers": 0} if task is Echo else {}
     env = PoolEnv(task, N, **where)
@@ -135,7 +136,7 @@ STRICT = {
 }
 
 
-@pytest.mark.parametrize("make", STRICT.values(), ids=STRICT)
+@pytest.mark.parametrize("make", cases(STRICT.values()), ids=STRICT)
 def test_strict_checks_are_one_keyword_away(make):
     for strict in ({}, {"check_actions": "strict"}):
         env = make(**strict)
@@ -149,7 +150,7 @@ def test_strict_checks_are_one_keyword_away(make):
         env.close()
 
 
-@pytest.mark.parametrize("make", [PoolVectorEnv, PoolVecEnv, partial(gymnasium.make_vec)])
+@pytest.mark.parametrize("make", cases([PoolVectorEnv, PoolVecEnv, partial(gymnasium.make_vec)]))
 def test_strict_checks_of_vector_envs(make):
     task = "Pendulum-v1" if make in (PoolVectorEnv, PoolVecEnv) else "torchrl_pool/Pendulum-v1"
     envs = make(task, num_envs=N, check_actions="strict")

@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 from building import load_fault_plugin
+from cases import cases
 
 from torchrl_pool import PoolEnv, list_tasks
 
@@ -31,7 +32,9 @@ FAMILIES = [
 ]
 
 
-@pytest.mark.parametrize("task", [*list_tasks("classic"), *FAMILIES])
+@pytest.mark.parametrize(
+    "task", cases(default=["MountainCar-v0", "Pendulum-v1"], also=[*list_tasks("classic"), *FAMILIES])
+)
 def test_threads_do_not_change_the_numbers(task):
     num_envs, settings = (37, {}) if task in list_tasks("classic") else (6, {"max_episode_steps": 20})
     cpus = sorted(os.sched_getaffinity(0))
@@ -78,7 +81,7 @@ def test_bounds_per_env_are_in_the_specs():
     assert actions[0].max() <= 1 < actions[1].max() <= 3
 
 
-@pytest.mark.parametrize("task", list_tasks("classic"))
+@pytest.mark.parametrize("task", cases(default=["CartPole-v0", "MountainCar-v0"], also=list_tasks("classic")))
 def test_obs_dtype_converts_observations_and_nothing_else(task):
     native = trajectory(PoolEnv(task, 3, seed=0, info_keys=("episode_reward",)))
     double = trajectory(PoolEnv(task, 3, seed=0, info_keys=("episode_reward",), obs_dtype=torch.float64))

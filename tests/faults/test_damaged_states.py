@@ -9,7 +9,7 @@ import math
 import struct
 
 import pytest
-from long_form import LONG
+from cases import LONG, cases
 from own_tasks import ONE_OF_EACH_KIND
 from processes import printed
 
@@ -100,7 +100,20 @@ TASKS["ALE/Pong-v5, as ale_vector"] = ("ALE/Pong-v5", {"dialect": "ale_vector"})
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        default=[
+            "LunarLanderContinuous-v3",
+            "Pendulum-v1",
+            "PointMaze_UMazeDense-v3",
+            "Taxi-v4",
+            "dm_control/walker-walk-v0",
+            "MJCF-v0, all that it draws",
+        ],
+        also=TASKS,
+    ),
+)
 def test_damaged_states(name):
     task, options = TASKS[name]
     said = printed(PROGRAM, task, json.dumps(options), 300 if LONG else 12, timeout=1700)
@@ -109,7 +122,6 @@ def test_damaged_states(name):
     assert refused
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["BipedalWalker-v3", "CarRacing-v3", "sisl/multiwalker_v9"])
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 def test_actions_that_no_step_takes(task, number):

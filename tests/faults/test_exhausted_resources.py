@@ -8,6 +8,7 @@ import json
 import re
 
 import pytest
+from cases import cases
 from processes import FOLDER, printed
 
 PROGRAM = """
@@ -229,13 +230,15 @@ def outcomes(subject, limit):
 
 @pytest.mark.timeout(700)
 @pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize("subject", ["threads", "timed", "pictures", "games", "simulations", "fused", "here"])
+@pytest.mark.parametrize(
+    "subject", cases(default=["pictures", "simulations", "here"], also=["threads", "timed", "games", "fused"])
+)
 def test_limits_of_a_pool_of_threads(subject, limit):
     assert outcomes(subject, limit)[-1] == ""
 
 
 @pytest.mark.timeout(700)
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("limit", cases(default=["memory", "processes", "file_size"], also=LIMITS))
 def test_limits_of_a_pool_of_workers(limit):
     said = outcomes("workers", limit)
     if not said:
@@ -244,8 +247,8 @@ def test_limits_of_a_pool_of_workers(limit):
     assert said[0] != ""
 
 
-@pytest.mark.parametrize("shm", ["full_shm", "missing_shm"])
-@pytest.mark.parametrize("subject", ["threads", "fused", "workers", "here"])
+@pytest.mark.parametrize("shm", cases(["full_shm", "missing_shm"]))
+@pytest.mark.parametrize("subject", ["here", "threads", "fused", "workers"])
 def test_pools_do_without_the_folder_of_shared_memory(subject, shm):
     """What they share has no name there."""
     said = outcomes(subject, shm)
@@ -254,7 +257,7 @@ def test_pools_do_without_the_folder_of_shared_memory(subject, shm):
     assert said == [""]
 
 
-@pytest.mark.parametrize("shm", ["full_shm", "missing_shm"])
+@pytest.mark.parametrize("shm", cases(["full_shm", "missing_shm"]))
 def test_what_users_share_there_says_what_is_missing(shm):
     said = outcomes("shared", shm)
     if isinstance(said, str):

@@ -5,6 +5,7 @@ is used again.
 """
 
 import pytest
+from cases import cases
 from processes import run
 
 USABLE = """
@@ -106,18 +107,20 @@ env.step(root)
 """,
     "env loops for ever": """
 env = PoolEnv(
-    "Fault-v0", 4, num_threads=2, step_timeout=1.0, env_options=[{}, {"fault": "loop", "at": 2}, {}, {}]
+    "Fault-v0", 4, num_threads=2, step_timeout=1.0, env_options=[{}, {"fault": "loop", "at": 40}, {}, {}]
 )
-root = env.step_and_maybe_reset(env.reset().set("action", zeros(env)))[1].set("action", zeros(env))
-failure = refused(EnvFailure, "failed in step 2: it has not come back within 1 s", env.step, root.clone())
-assert failure.hung == [1] and failure.tensordict["observation"][:, 1].tolist() == [2, 0, 2, 2]
+root = env.reset().set("action", zeros(env))
+for _ in range(39):  # so cheap that the calling thread would do them alone
+    root = env.step_and_maybe_reset(root)[1].set("action", zeros(env))
+failure = refused(EnvFailure, "failed in step 40: it has not come back within 1 s", env.step, root.clone())
+assert failure.hung == [1] and failure.tensordict["observation"][:, 1].tolist() == [40, 0, 40, 40]
 others = torch.tensor([True, False, True, True])
-for step in range(3, 20):
+for step in range(41, 60):
     following = env._step(root.clone().set("_step", others))
-    assert following["observation"][:, 1].tolist() == [step, 1, step, step]
+    assert following["observation"][:, 1].tolist() == [step, 39, step, step]
 refused(RuntimeError, "env 1 hangs", env.reset)
 env.async_step_send(root[2:], [2, 3])
-assert env.async_step_recv(2)["next", "observation"][:, 1].tolist() == [20, 20]
+assert env.async_step_recv(2)["next", "observation"][:, 1].tolist() == [60, 60]
 refused(RuntimeError, "env 1", env.async_step_send, root[:2], [0, 1])
 env.close()
 PoolEnv("CartPole-v1", 4).rollout(3)
@@ -132,6 +135,20 @@ for call in (lambda: env.step(root.clone()), env.reset, env.close):
     interrupt_soon()
     refused(KeyboardInterrupt, "", call)
 PoolEnv("CartPole-v1", 4).rollout(3)
+""",
+    "an env that sleeps beside others": """
+env = PoolEnv("Fault-v0", 64, num_threads=2, env_options=[{"sleep": 6.0}] + 63 * [{}])
+root = env.reset().set("action", zeros(env))
+env.async_step_send(root)
+others = env.async_step_recv(63, timeout=4.0)["env_index"]  # those of the busy thread's home among them
+assert sorted(others.tolist()) == list(range(1, 64))
+""",
+    "steps that are cheap until all are slow": """
+env = PoolEnv("Fault-v0", 8, num_threads=2, fault="sleep", at=40, seconds=0.05)
+root = env.reset().set("action", zeros(env))
+for step in range(1, 50):  # the calling thread begins step 40 alone, and shares the rest
+    root = env.step_and_maybe_reset(root)[1].set("action", zeros(env))
+    assert root["observation"][:, 1].tolist() == 8 * [step]
 """,
     "env loops for ever in flight": """
 env = PoolEnv("Fault-v0", 2, num_threads=2, step_timeout=1.0, env_options=[{}, {"fault": "loop", "at": 1}])
@@ -323,6 +340,21 @@ env.reset()
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    cases(
+        default=[
+            "double send",
+            "use after close",
+            "env loops for ever",
+            "env loops for ever, without a time limit",
+            "env loops for ever in flight",
+            "an env that sleeps beside others",
+            "steps that are cheap until all are slow",
+            "plugins that are none, or of another ABI version",
+        ],
+        also=FAULTS,
+    ),
+)
 def test_a_fault_neither_ends_nor_hangs_the_process(fault):
     assert run(FAULTS[fault]) == ""

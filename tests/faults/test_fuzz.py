@@ -4,9 +4,9 @@ import copy
 
 import pytest
 import torch
+from cases import LONG, cases
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from long_form import LONG
 from own_tasks import ONE_OF_EACH_KIND, OWN_TASKS
 
 from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
@@ -160,7 +160,19 @@ STATES = [
 ]
 
 
-@pytest.mark.parametrize("task", [task for task in OWN_TASKS if task in STATES])
+@pytest.mark.parametrize(
+    "task",
+    cases(
+        default=[
+            "ALE/Pong-v5",
+            "BabyAI-MiniBossLevel-v0",
+            "Blackjack-v1",
+            "CartPole-v1",
+            "MiniGrid-Dynamic-Obstacles-5x5-v0",
+        ],
+        also=[task for task in OWN_TASKS if task in STATES],
+    ),
+)
 def test_saved_states(task):
     """Cut, lengthened or with other bytes: refused, or else a state to go on from."""
     env = PoolEnv(task, 2, seed=0, max_episode_steps=50)

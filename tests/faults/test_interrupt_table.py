@@ -4,7 +4,7 @@ Each program goes through a table; one that hangs is killed, and the test fails 
 """
 
 import pytest
-from long_form import LONG
+from cases import LONG, cases
 from processes import run_program
 
 PRELUDE = """
@@ -125,8 +125,8 @@ ALL = [*FEW, "step_and_maybe_reset", "rollout", "receive_alone", "seed", "render
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
-        ("workers", {"num_workers": 2}),
         ("here", {"num_workers": 0}),
+        ("workers", {"num_workers": 2}),
         ("timed", {"num_workers": 1, "step_timeout": 60.0}),
         ("respawned", {"num_workers": 2, "respawn": True}),
     ],
@@ -237,7 +237,7 @@ os._exit(0)
     assert run(body).endswith("all\n")
 
 
-@pytest.mark.parametrize("caller", ["main", "thread"])
+@pytest.mark.parametrize("caller", cases(["main", "thread"]))
 def test_simulators_with_a_timeout(caller):
     """A thread of the pool is inside the simulator, whether it comes back in time or not."""
     body = """

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import pytest
 import torch
 from building import build_plugin
+from cases import LONG
 from flights import without_memory
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from long_form import LONG
 
 from torchrl_pool import EnvFailure, PoolEnv, load_plugin
 

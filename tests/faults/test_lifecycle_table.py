@@ -11,7 +11,8 @@ import textwrap
 import time
 
 import pytest
-from processes import FOLDER, run
+from cases import cases
+from processes import FOLDER, descendants, run
 
 PRELUDE = """
 import gymnasium, random
@@ -166,7 +167,7 @@ usable(env)
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("moment", PROGRAMS)
+@pytest.mark.parametrize("moment", cases(PROGRAMS))
 def test_a_bad_moment(moment, kind):
     body = f"WORKERS = {KINDS[kind]['num_workers']}\n" + PROGRAMS[moment]
     assert run(PRELUDE + body, timeout=180) == ""
@@ -253,7 +254,7 @@ assert len(seen) == 1, seen
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("moment", NATIVE)
+@pytest.mark.parametrize("moment", cases(NATIVE))
 def test_a_bad_moment_of_native_envs(moment):
     assert run(PRELUDE + NATIVE[moment], timeout=180) == ""
 
@@ -303,11 +304,13 @@ def with_the_group(act, *arguments):
 
 
 def test_signals_that_the_program_handles_end_no_worker():
-    """As a scheduler sends them to all processes of a job."""
+    """A terminal sends them to a process group, a scheduler to each process of a job."""
     names = ["SIGUSR1", "SIGUSR2", "SIGTERM", "SIGHUP", "SIGXCPU", "SIGALRM", "SIGRTMIN"]
 
     def send(group):
         for name in names:
+            for process in [group, *descendants(group)]:
+                os.kill(process, getattr(signal, name))
             os.killpg(group, getattr(signal, name))
             time.sleep(0.2)
 

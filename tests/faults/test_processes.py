@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import pytest
+from cases import cases
 from processes import run
 
 
@@ -32,7 +33,7 @@ def test_ctrl_c_between_the_envs_of_one_thread():
     assert out.split("\n")[:2] == ["interrupted True", "0.0"]
 
 
-@pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "env.close()", "del env"])
+@pytest.mark.parametrize("end", cases(default=["pass", "sys.exit(0)"], also=["env.close()", "del env"]))
 def test_exit_without_ceremony(end):
     run(
         f"""
@@ -44,9 +45,10 @@ def test_exit_without_ceremony(end):
 
 
 @pytest.mark.parametrize(
-    "wait", ["env.step(root)", "env.step_and_maybe_reset(root)", "env.async_step_recv(2)"]
+    "wait",
+    cases(default=["env.step(root)", "env.step_and_maybe_reset(root)"], also=["env.async_step_recv(2)"]),
 )
-@pytest.mark.parametrize("end", ["pass", "atexit.register(env.close)"])
+@pytest.mark.parametrize("end", cases(["pass", "atexit.register(env.close)"]))
 def test_exit_while_a_daemon_thread_waits(wait, end):
     """Nothing aborts: Python unwinds the stack of such a thread, or lets it sleep."""
     run(
@@ -63,6 +65,7 @@ def test_exit_while_a_daemon_thread_waits(wait, end):
     )
 
 
+@pytest.mark.slow  # waits for threads
 def test_functions_of_atexit_may_wait_for_threads():
     """Also those that were there before the package, and come after its own."""
     out = run_alone(

@@ -7,11 +7,11 @@ import signal
 import numpy as np
 import pytest
 import torch
+from cases import LONG
 from flights import without_memory
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from long_form import LONG
 from parity.reference import gymnasium_env
 from torchrl._utils import seed_generator
 
@@ -288,8 +288,8 @@ class Sequences(RuleBasedStateMachine):
 
 
 @pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")
-@pytest.mark.parametrize("options", [{"num_threads": 1}, {"num_threads": 2}, {"num_workers": 2}], ids=str)
-@pytest.mark.parametrize("task", ["CartPole-v1", "MountainCarContinuous-v0"])
+@pytest.mark.parametrize("options", [{"num_threads": 2}, {"num_threads": 1}, {"num_workers": 2}], ids=str)
+@pytest.mark.parametrize("task", ["MountainCarContinuous-v0", "CartPole-v1"])
 def test_any_sequence_of_calls_does_what_the_model_does(task, options):
     if "num_workers" in options:
         task = f"gymnasium:{task}"

@@ -96,7 +96,7 @@ def finder_of(copy: Copy, name: str, *, only_finders: bool) -> str:
     git("apply", str(committed), at=copy.tree)
     try:
         copy.build()
-        tests = ["-m", "", named] if "::" in named else named.split()  # a test, or files
+        tests = [named] if "::" in named else named.split()  # a test, or files
         found = copy.first_failure("-n", "0", *tests)
         if not found and not only_finders:
             found = copy.first_failure()

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from collecting import normal_actor
 from comparing import assert_td_equal
 from models import ARM
@@ -54,24 +55,25 @@ def play(env, steps, seed=0):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"dtype": torch.float64},
-        {"max_episode_steps": 2},
-        {"terminated": None, "reward": None},
-        {
-            "observation": lambda state: torch.cat([state["qpos"][:, 1:], state["qvel"]], 1),
-            "fields": ("qpos", "qvel"),
-        },
-        {"observation": lambda state: {"height": state["qpos"][:, 1]}, "fields": ("qpos", "time")},
-        {"observation": ("qpos", "cfrc_ext:foot"), "fields": ("xpos:torso",)},
-    ],
+    cases(
+        default=[{}, {"observation": ("qpos", "cfrc_ext:foot"), "fields": ("xpos:torso",)}],
+        also=[
+            {"dtype": torch.float64},
+            {"max_episode_steps": 2},
+            {"terminated": None, "reward": None},
+            {
+                "observation": lambda state: torch.cat([state["qpos"][:, 1:], state["qvel"]], 1),
+                "fields": ("qpos", "qvel"),
+            },
+            {"observation": lambda state: {"height": state["qpos"][:, 1]}, "fields": ("qpos", "time")},
+        ],
+    ),
 )
 def test_specs(options):
     check_env_specs(make(**options))
 
 
-@pytest.mark.parametrize("run_type_checks", [False, True])
+@pytest.mark.parametrize("run_type_checks", cases([False, True]))
 def test_types_are_checked_of_entries(run_type_checks):
     env = make(run_type_checks=run_type_checks)
     root = env.rand_action(env.reset())
@@ -96,7 +98,7 @@ def test_episodes_end_and_begin():
     )
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", cases([1, 3]))
 def test_seeds_alone_decide(threads):
     expected = play(make(8, num_threads=2), 60)
     assert_td_equal(play(make(8, num_threads=threads), 60), expected)
@@ -183,7 +185,7 @@ def test_a_parallel_env(start):
     assert_td_equal(*rollouts)
 
 
-@pytest.mark.parametrize("transforms", [[], [StepCounter, RewardSum], [InitTracker]])
+@pytest.mark.parametrize("transforms", cases(default=[[], [StepCounter, RewardSum]], also=[[InitTracker]]))
 def test_a_policy_is_taken_apart(transforms, capsys):
     def env():
         pool = make(
@@ -241,7 +243,7 @@ def test_states_go_on_bit_for_bit():
         make(**options, fields=("xpos",)).set_state(state)
 
 
-@pytest.mark.parametrize("transforms", [[], [StepCounter, RewardSum]])
+@pytest.mark.parametrize("transforms", cases([[], [StepCounter, RewardSum]]))
 def test_a_collector_goes_on_from_another_ones_state(transforms, tmp_path):
     def start(rows, rng):
         return {"qpos:rootz": 1.2 + 0.1 * torch.rand(len(rows), 1, generator=rng)}
@@ -358,7 +360,7 @@ def test_random_actions_and_steps_of_those_that_were_received():
     broken.reset()  # none is in flight
 
 
-@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("alone", cases([False, True]))
 def test_async_steps_through_ends_of_episodes(alone):
     env, other = make(max_episode_steps=7), make(max_episode_steps=7)
     env.async_reset_send()
@@ -434,7 +436,7 @@ def test_life():
     env.close()
 
 
-@pytest.mark.parametrize("seed", [None, 4])
+@pytest.mark.parametrize("seed", cases([None, 4]))
 def test_a_pool_that_was_closed_begins_as_at_first(seed):
     draw = {"reset": lambda rows, generator: {"qvel": torch.rand(len(rows), 8, generator=generator)}}
     env = MujocoPool(ARM, 3, **draw)

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from models import ARM, Reference, assert_equal
 
 from torchrl_pool import MujocoPool, PoolEnv
@@ -26,7 +27,7 @@ def last(env, steps, action):
     return root
 
 
-@pytest.mark.parametrize("frame_skip", [1, 4])
+@pytest.mark.parametrize("frame_skip", cases([1, 4]))
 def test_arrays_are_mujocos(reference, frame_skip):
     arrays = [name for name in ARRAYS if name != "eq_active"]
     env = MujocoPool(ARM, 2, frame_skip=frame_skip, observation=arrays, dtype=torch.float64)

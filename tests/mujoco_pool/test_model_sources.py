@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from cases import cases
 from models import ARM
 
 from torchrl_pool import MujocoPool
@@ -38,7 +39,12 @@ def test_an_asset_may_be_called_as_a_model_is():
 
 @pytest.mark.parametrize(
     ("assets", "message"),
-    [({"a.xml": "text"}, "assets: 'a.xml': expected bytes, got str"), (["a"], "assets: expected a mapping")],
+    cases(
+        [
+            ({"a.xml": "text"}, "assets: 'a.xml': expected bytes, got str"),
+            (["a"], "assets: expected a mapping"),
+        ]
+    ),
 )
 def test_assets_that_are_none(assets, message):
     with pytest.raises(TypeError, match=message):

@@ -6,6 +6,7 @@ from pathlib import Path
 import mujoco
 import pytest
 import torch
+from cases import cases
 
 from torchrl_pool import EnvFailure, PoolEnv
 
@@ -79,26 +80,38 @@ def test_missing_asset(tmp_path):
 
 @pytest.mark.parametrize(
     ("task", "options", "message"),
-    [
-        ("HalfCheetah-v5", {"camera_name": "front"}, "invalid camera name 'front'; the model has: 'track'"),
-        ("HalfCheetah-v5", {"camera_id": 3}, "invalid camera id 3; the model has 1: 'track'"),
-        ("HalfCheetah-v5", {"camera_id": 0, "camera_name": "track"}, "cannot both be given"),
-        ("HalfCheetah-v5", {"default_camera_config": {"zoom": 3}}, "a camera has no 'zoom'; it has: type"),
-        ("HalfCheetah-v5", {"default_camera_config": {"lookat": [1, 2]}}, "takes three numbers"),
-        ("HalfCheetah-v5", {"default_camera_config": {"distance": [1, 2]}}, "takes one number"),
-        ("HalfCheetah-v5", {"visual_options": {99: True}}, "expected numbers of mjtVisFlag"),
-        ("Ant-v5", {"main_body": "spine"}, "invalid body name 'spine'; the model has: 'world', 'torso'"),
-        ("Ant-v5", {"main_body": 77}, "invalid body id 77; the model has 14"),
-        (
-            "Pusher-v5",
-            {"xml_file": "reacher.xml"},
-            "at least 7 positions and 7 velocities, reacher.xml has 4",
-        ),
-        ("Reacher-v5", {"xml_file": "hopper.xml"}, "invalid body name 'fingertip'"),
-        ("InvertedDoublePendulum-v5", {"xml_file": "hopper.xml"}, "a site at the tip"),
-        ("Hopper-v5", {"frame_skip": 0}, "expected a number in"),
-        ("Hopper-v5", {"width": 0}, "expected a number in"),
-    ],
+    cases(
+        default=[
+            ("HalfCheetah-v5", {"camera_id": 0, "camera_name": "track"}, "cannot both be given"),
+            (
+                "HalfCheetah-v5",
+                {"default_camera_config": {"zoom": 3}},
+                "a camera has no 'zoom'; it has: type",
+            ),
+            ("HalfCheetah-v5", {"default_camera_config": {"lookat": [1, 2]}}, "takes three numbers"),
+            ("HalfCheetah-v5", {"default_camera_config": {"distance": [1, 2]}}, "takes one number"),
+            ("HalfCheetah-v5", {"visual_options": {99: True}}, "expected numbers of mjtVisFlag"),
+            ("Ant-v5", {"main_body": 77}, "invalid body id 77; the model has 14"),
+            (
+                "Pusher-v5",
+                {"xml_file": "reacher.xml"},
+                "at least 7 positions and 7 velocities, reacher.xml has 4",
+            ),
+            ("Reacher-v5", {"xml_file": "hopper.xml"}, "invalid body name 'fingertip'"),
+            ("InvertedDoublePendulum-v5", {"xml_file": "hopper.xml"}, "a site at the tip"),
+            ("Hopper-v5", {"frame_skip": 0}, "expected a number in"),
+            ("Hopper-v5", {"width": 0}, "expected a number in"),
+        ],
+        also=[
+            (
+                "HalfCheetah-v5",
+                {"camera_name": "front"},
+                "invalid camera name 'front'; the model has: 'track'",
+            ),
+            ("HalfCheetah-v5", {"camera_id": 3}, "invalid camera id 3; the model has 1: 'track'"),
+            ("Ant-v5", {"main_body": "spine"}, "invalid body name 'spine'; the model has: 'world', 'torso'"),
+        ],
+    ),
 )
 def test_bad_options(task, options, message):
     with pytest.raises(ValueError, match=message):
@@ -107,7 +120,10 @@ def test_bad_options(task, options, message):
 
 @pytest.mark.parametrize(
     "options",
-    [{"main_body": 1.5}, {"main_body": None}, {"default_camera_config": 4}, {"visual_options": {0: "on"}}],
+    cases(
+        default=[{"main_body": 1.5}, {"default_camera_config": 4}, {"visual_options": {0: "on"}}],
+        also=[{"main_body": None}],
+    ),
 )
 def test_options_of_another_type(options):
     with pytest.raises(TypeError, match="expected"):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from models import Reference, assert_equal
 
 from torchrl_pool import MujocoPool, versions
@@ -40,7 +41,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", cases(default=["actuator", "sensor"], also=MODELS))
 def test_plugins_are_mujocos(kind):
     if kind == "elasticity" and versions()["mujoco"].startswith("MuJoCo 4"):
         pytest.skip("MuJoCo 4 has no <composite>, which this model is made of")

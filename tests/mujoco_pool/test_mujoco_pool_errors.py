@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from cases import cases
 from models import ARM
 
 from torchrl_pool import EnvFailure, MujocoPool
@@ -101,7 +102,7 @@ def make(**options):
     return MujocoPool(options.pop("xml", ARM), 3, **options)
 
 
-@pytest.mark.parametrize(("options", "kind", "message"), WRONG)
+@pytest.mark.parametrize(("options", "kind", "message"), cases(WRONG))
 def test_wrong_arguments(options, kind, message):
     with pytest.raises(kind, match=f"(?s){message}"):
         make(**options)
@@ -109,26 +110,30 @@ def test_wrong_arguments(options, kind, message):
 
 @pytest.mark.parametrize(
     ("functions", "kind", "message"),
-    [
-        (
-            {"reward": lambda s, a, n: torch.zeros(2)},
-            ValueError,
-            r"reward: expected shape \[3\] or \[3, 1\], got \[2\]",
-        ),
-        ({"reward": lambda s, a, n: torch.zeros(3, 2)}, ValueError, r"got \[3, 2\]"),
-        (
-            {"reward": lambda s, a, n: torch.ones(3).long()},
-            TypeError,
-            "reward: expected a floating",
-        ),
-        ({"reward": lambda s, a, n: 1.0}, TypeError, "reward: expected a torch.Tensor, got float"),
-        ({"terminated": lambda s, n: torch.zeros(3)}, TypeError, "terminated: expected dtype torch.bool"),
-        (
-            {"terminated": lambda s, n: torch.ones(1).bool()},
-            ValueError,
-            "terminated: expected shape",
-        ),
-    ],
+    cases(
+        default=[
+            ({"reward": lambda s, a, n: torch.zeros(3, 2)}, ValueError, r"got \[3, 2\]"),
+            (
+                {"reward": lambda s, a, n: torch.ones(3).long()},
+                TypeError,
+                "reward: expected a floating",
+            ),
+            ({"terminated": lambda s, n: torch.zeros(3)}, TypeError, "terminated: expected dtype torch.bool"),
+            (
+                {"terminated": lambda s, n: torch.ones(1).bool()},
+                ValueError,
+                "terminated: expected shape",
+            ),
+        ],
+        also=[
+            (
+                {"reward": lambda s, a, n: torch.zeros(2)},
+                ValueError,
+                r"reward: expected shape \[3\] or \[3, 1\], got \[2\]",
+            ),
+            ({"reward": lambda s, a, n: 1.0}, TypeError, "reward: expected a torch.Tensor, got float"),
+        ],
+    ),
 )
 def test_wrong_results_of_functions(functions, kind, message):
     env = make(**functions)
@@ -141,16 +146,32 @@ def test_wrong_results_of_functions(functions, kind, message):
 
 @pytest.mark.parametrize(
     ("reset", "kind", "message"),
-    [
-        (lambda rows, rng: {"qpos": torch.zeros(3, 8)}, ValueError, "^reset: 'qpos' has 9 elements, got 8"),
-        (lambda rows, rng: {"qpos": torch.zeros(2, 9)}, ValueError, "'qpos': expected 3 rows"),
-        (lambda rows, rng: {"qpoz": torch.zeros(3, 9)}, ValueError, "^reset: .*'qpoz' .did you mean 'qpos'"),
-        (lambda rows, rng: {"qpos:elbw": torch.zeros(3, 1)}, ValueError, "^reset: .*did you mean 'elbow'"),
-        (lambda rows, rng: {"body_mass": torch.zeros(3, 6)}, ValueError, "what model_fields names"),
-        (lambda rows, rng: {"qpos": torch.full((3, 9), torch.nan)}, (ValueError, TypeError), "set"),
-        (lambda rows, rng: torch.zeros(3), TypeError, "reset: expected a mapping"),
-        (lambda rows, rng: {"qpos": 1.0}, TypeError, "expected a torch.Tensor, got float"),
-    ],
+    cases(
+        default=[
+            (
+                lambda rows, rng: {"qpos": torch.zeros(3, 8)},
+                ValueError,
+                "^reset: 'qpos' has 9 elements, got 8",
+            ),
+            (
+                lambda rows, rng: {"qpos:elbw": torch.zeros(3, 1)},
+                ValueError,
+                "^reset: .*did you mean 'elbow'",
+            ),
+            (lambda rows, rng: {"body_mass": torch.zeros(3, 6)}, ValueError, "what model_fields names"),
+            (lambda rows, rng: {"qpos": torch.full((3, 9), torch.nan)}, (ValueError, TypeError), "set"),
+            (lambda rows, rng: torch.zeros(3), TypeError, "reset: expected a mapping"),
+        ],
+        also=[
+            (lambda rows, rng: {"qpos": torch.zeros(2, 9)}, ValueError, "'qpos': expected 3 rows"),
+            (
+                lambda rows, rng: {"qpoz": torch.zeros(3, 9)},
+                ValueError,
+                "^reset: .*'qpoz' .did you mean 'qpos'",
+            ),
+            (lambda rows, rng: {"qpos": 1.0}, TypeError, "expected a torch.Tensor, got float"),
+        ],
+    ),
 )
 def test_wrong_initial_states(reset, kind, message):
     with pytest.raises(kind, match=message):
@@ -191,11 +212,13 @@ def test_a_simulation_that_diverges():
 
 @pytest.mark.parametrize(
     "functions",
-    [
-        {"reward": lambda state, action, new: new["qvel"][:, 0]},
-        {"terminated": lambda state, new: state["qvel"][:, 0] > 9},
-        {"observation": lambda state: state["qvel"]},
-    ],
+    cases(
+        default=[
+            {"terminated": lambda state, new: state["qvel"][:, 0] > 9},
+            {"observation": lambda state: state["qvel"]},
+        ],
+        also=[{"reward": lambda state, action, new: new["qvel"][:, 0]}],
+    ),
 )
 def test_an_array_that_the_states_do_not_hold(functions):
     functions = {"observation": ["qpos"], **functions}

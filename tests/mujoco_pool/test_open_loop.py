@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from models import ARM
 
 from torchrl_pool import EnvFailure, MujocoPool
@@ -27,7 +28,7 @@ def actions_of(steps, seed=0):
     return torch.rand(NUM_ENVS, steps, 2, generator=torch.Generator().manual_seed(seed)) * 2 - 1
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("options", cases(OPTIONS.values()), ids=OPTIONS)
 def test_equal_to_steps_one_by_one(options):
     together, alone = make(**options), make(**options)
     together.reset()
@@ -120,7 +121,7 @@ def test_errors():
 WILD = torch.full((NUM_ENVS, 2), 1e25)
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("options", cases(OPTIONS.values()), ids=OPTIONS)
 def test_a_simulation_that_diverges_stays_where_it_was(options):
     """It goes on from there as one that has never been told to."""
     if "action_delay" in options:

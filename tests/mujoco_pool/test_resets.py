@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from models import ARM, Reference, assert_equal
 from tensordict import TensorDict
 
@@ -39,14 +40,10 @@ def test_noise_is_drawn_by_each_env_as_numpy_draws_it():
 
 @pytest.mark.parametrize(
     ("name", "part"),
-    [
-        ("left hip", "left hip"),
-        ("left hip", "'left hip'"),
-        ("Hüfte", "Hüfte"),
-        ("hip[0] (left)", "hip[0] (left)"),
-        ("a=b, c's", '"a=b, c\'s"'),
-        ("hip", " hip "),
-    ],
+    cases(
+        default=[("left hip", "left hip"), ("left hip", "'left hip'"), ("hip", " hip ")],
+        also=[("Hüfte", "Hüfte"), ("hip[0] (left)", "hip[0] (left)"), ("a=b, c's", '"a=b, c\'s"')],
+    ),
 )
 def test_names_in_random_changes_may_hold_anything(name, part):
     xml = ARM.replace('"shoulder"', f"'{name}'" if '"' in name else f'"{name}"')
@@ -218,7 +215,7 @@ def test_scaled_targets_are_around_the_pose():
     assert torch.allclose(a["next", "qpos"], b["next", "qpos"], atol=1e-6)
 
 
-@pytest.mark.parametrize("delay", [0, 1, 3, 8])
+@pytest.mark.parametrize("delay", cases(default=[1, 8], also=[0, 3]))
 def test_actions_arrive_late(delay):
     env = make(1, action_delay=(delay, delay), frame_skip=3, keyframe=0)
     torch.manual_seed(0)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from models import ARM
 from tensordict import TensorDict
 from torchrl.envs.utils import check_env_specs
@@ -76,21 +77,25 @@ def test_in_collectors_async_and_in_saved_states():
 
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
-    [
-        (
-            {"info_keys": ("spead",)},
-            ValueError,
-            "expected a mapping with 'spead', got one with 'reward', 'speed'",
-        ),
-        ({"reward": lambda s, a, n: a[:, 0]}, ValueError, "expected a mapping with 'cost'"),
-        ({"reward": lambda s, a, n: {"cost": a[:, 0]}}, ValueError, "expected a mapping with 'reward'"),
-        (
-            {"reward": lambda s, a, n: {**parts(s, a, n), "cost": 1.0}},
-            TypeError,
-            "cost: expected a torch.Tensor",
-        ),
-        ({"reward": lambda s, a, n: {**parts(s, a, n), "cost": a}}, ValueError, "cost: expected shape"),
-    ],
+    cases(
+        default=[
+            (
+                {"info_keys": ("spead",)},
+                ValueError,
+                "expected a mapping with 'spead', got one with 'reward', 'speed'",
+            ),
+            ({"reward": lambda s, a, n: {"cost": a[:, 0]}}, ValueError, "expected a mapping with 'reward'"),
+            (
+                {"reward": lambda s, a, n: {**parts(s, a, n), "cost": 1.0}},
+                TypeError,
+                "cost: expected a torch.Tensor",
+            ),
+        ],
+        also=[
+            ({"reward": lambda s, a, n: a[:, 0]}, ValueError, "expected a mapping with 'cost'"),
+            ({"reward": lambda s, a, n: {**parts(s, a, n), "cost": a}}, ValueError, "cost: expected shape"),
+        ],
+    ),
 )
 def test_terms_that_are_not_as_announced(options, kind, message):
     env = make(**options)
@@ -102,7 +107,7 @@ def test_terms_that_are_not_as_announced(options, kind, message):
 TAKEN = ["reward", "done", "qpos", "step_count", "action", "next", "pixels", "_step", "_reset"]
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", cases(default=["done", "step_count", "_step"], also=TAKEN))
 def test_names_that_are_taken(name):
     with pytest.raises(
         ValueError, match=f"'{name}' is the name of another entry: rename the term of the reward"

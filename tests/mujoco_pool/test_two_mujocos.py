@@ -89,6 +89,7 @@ print(*sorted(libraries), alone["pythons"][0], alone["pools"][0])
 """
 
 
+@pytest.mark.slow  # three programs
 def test_each_does_what_it_does_alone():
     why_not = missing_opengl("InvertedPendulum-v5")
     settings = {**os.environ, "MUJOCO_GL": os.environ.get("MUJOCO_GL") or ("disable" if why_not else "egl")}

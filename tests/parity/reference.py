@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from long_form import LONG  # noqa: F401 (for tests here)
+from cases import LONG  # noqa: F401 (for tests here)
 
 from torchrl_pool import list_tasks, task_info
 

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from reference import gymnasium_env, gymnasium_tasks
 from torchrl.envs import GymEnv, SerialEnv
 
@@ -70,14 +71,18 @@ def play(pool, envs, actions):
                 assert_equal(root["observation"][i], env.reset()[0], f"{what}: next episode")
 
 
-@pytest.mark.parametrize("task", CONTINUOUS)
+@pytest.mark.parametrize(
+    "task", cases(default=["InvertedDoublePendulum-v5", "MountainCarContinuous-v0"], also=CONTINUOUS)
+)
 def test_equals_gymnasium(task, make_pool):
     envs = [gymnasium_env(task, max_episode_steps=40) for _ in range(N)]
     pool = make_pool(task, N, info_keys=["exact_reward"], max_episode_steps=40)
     play(pool, envs, outside(envs[0].action_space, 100))
 
 
-@pytest.mark.parametrize("task", CONTINUOUS)
+@pytest.mark.parametrize(
+    "task", cases(default=["InvertedPendulum-v5", "MountainCarContinuous-v0"], also=CONTINUOUS)
+)
 def test_equals_serial_env_of_gym_envs(task, make_pool):
     """One float32 rounding outside, where saturated policies and scalings to [-1, 1] end up."""
     pool, reference = make_pool(task, N), SerialEnv(N, lambda: GymEnv(task))
@@ -94,7 +99,7 @@ def test_equals_serial_env_of_gym_envs(task, make_pool):
     reference.close()
 
 
-@pytest.mark.parametrize("task", GAMES)
+@pytest.mark.parametrize("task", cases(default=["ALE/MsPacman-v5", "ALE/Pong-v5"], also=GAMES))
 def test_joysticks_equal_ales(task, make_pool):
     """Radii and angles beyond the joystick's, and NumPy's cosines of large angles."""
     options = {"continuous": True, "obs_type": "ram", "repeat_action_probability": 0.25}
@@ -103,7 +108,20 @@ def test_joysticks_equal_ales(task, make_pool):
     play(pool, [env], outside(env.action_space, 25)[:, :1])
 
 
-@pytest.mark.parametrize("task", [*CONTINUOUS, "ALE/Pong-v5", "dm_control/cheetah-run-v0"])
+@pytest.mark.parametrize(
+    "task",
+    cases(
+        default=[
+            "CarRacing-v3",
+            "Hopper-v5",
+            "HumanoidStandup-v5",
+            "InvertedDoublePendulum-v5",
+            "Pendulum-v1",
+            "Swimmer-v5",
+        ],
+        also=[*CONTINUOUS, "ALE/Pong-v5", "dm_control/cheetah-run-v0"],
+    ),
+)
 def test_strict_actions_are_refused_before_anything_moves(task, make_pool):
     options = {"continuous": True} if task.startswith("ALE/") else {}
     pool = make_pool(task, N, check_actions="strict", **options)

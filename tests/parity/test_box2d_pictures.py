@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from long_form import LONG
+from cases import LONG, cases
 from test_pictures import assert_same_pictures, play
 
 from torchrl_pool import list_tasks
@@ -12,7 +12,7 @@ pytest.importorskip("Box2D", reason="there are wheels of box2d for CPython 3.11 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning", "ignore:.*:UserWarning")
 
 
-@pytest.mark.parametrize("task", list_tasks("box2d"))
+@pytest.mark.parametrize("task", cases(default=["LunarLander-v3"], also=list_tasks("box2d")))
 def test_pictures_equal_gymnasiums(task, make_pool):
     torch.manual_seed(0)
     steps = 400 if LONG else 30 if "Car" in task else 60

@@ -3,8 +3,8 @@
 import os
 
 import pytest
+from cases import LONG, cases
 from child import PLAIN_NUMPY, Child
-from long_form import LONG
 from opengl import missing_opengl
 
 from torchrl_pool import list_tasks, task_info
@@ -53,6 +53,7 @@ def assert_same(child, task, steps, **arguments):
     return counts
 
 
+@pytest.mark.slow  # makes every env of the family
 def test_family_is_complete_and_registered_as_there(plain):
     """All ids that run there, with their limits and options."""
     reference = plain.ask("registrations")
@@ -64,14 +65,14 @@ def test_family_is_complete_and_registered_as_there(plain):
         assert {name: defaults[name] for name in options} == options, task
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", cases(default=["FetchReachDense-v4", "FetchSlideDense-v4"], also=TASKS))
 def test_equals_gymnasium_robotics(task, plain):
     limit = {} if LONG or task.startswith("Fetch") else {"max_episode_steps": 20}
     counts = assert_same(plain, task, 1100 if LONG else 60, options=limit)
     assert counts["ended"] >= 2
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", cases(default=["FetchPushDense-v4", "FetchReachDense-v4"], also=TASKS))
 def test_specs_equal_those_of_gym_env(task, plain):
     assert plain.ask("different_specs", task=task) == []
 
@@ -81,8 +82,8 @@ def test_options_act_as_there(task, options, plain):
     assert assert_same(plain, task, 80, options={**options, "max_episode_steps": 30})["ended"] >= 2
 
 
-@pytest.mark.parametrize("robot", ["PointMaze_UMaze-v3", "AntMaze_UMaze-v5"])
-@pytest.mark.parametrize("continuing", [True, False])
+@pytest.mark.parametrize("robot", ["AntMaze_UMaze-v5", "PointMaze_UMaze-v3"])
+@pytest.mark.parametrize("continuing", cases([True, False]))
 def test_goals_that_are_reached(robot, continuing, plain):
     """An episode ends there, or another goal is drawn."""
     options = {"continuing_task": continuing, "reset_target": True, "maze_map": SMALL}
@@ -91,12 +92,15 @@ def test_goals_that_are_reached(robot, continuing, plain):
     assert (counts["terminated"] > 0) is not continuing
 
 
-@pytest.mark.parametrize("chosen", [{"goal_cell": [3, 1]}, {"reset_cell": [1, 3]}, HERE, {}])
-@pytest.mark.parametrize("task", ["PointMaze_UMaze-v3", "AntMaze_UMazeDense-v5"])
+@pytest.mark.parametrize(
+    "chosen", cases(default=[{"reset_cell": [1, 3]}, {}], also=[{"goal_cell": [3, 1]}, HERE])
+)
+@pytest.mark.parametrize("task", ["AntMaze_UMazeDense-v5", "PointMaze_UMaze-v3"])
 def test_reset_options_act_as_there(task, chosen, plain):
     assert_same(plain, task, 2, reset_options=chosen)
 
 
+@pytest.mark.slow  # thousands of steps of the reference
 def test_numpys_kernels_change_the_last_bits_of_angles(with_kernels):
     """And nothing that the simulation computes."""
     different, _, _ = with_kernels.ask("compared", task="FetchPush-v4", steps=100)
@@ -106,7 +110,8 @@ def test_numpys_kernels_change_the_last_bits_of_angles(with_kernels):
 
 @pytest.mark.skipif(MISSING_OPENGL is not None, reason=str(MISSING_OPENGL))
 @pytest.mark.parametrize(
-    "task", ["FetchReach-v4", "FetchPickAndPlace-v4", "PointMaze_Large-v3", "AntMaze_UMaze-v5"]
+    "task",
+    cases(default=["FetchReach-v4", "FetchPickAndPlace-v4", "PointMaze_Large-v3"], also=["AntMaze_UMaze-v5"]),
 )
 def test_pictures_equal_those_of_gymnasium_robotics(task, plain):
     for different, shows_something in plain.ask("differing_pixels", task=task):

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 from building import SOURCES
+from cases import cases
 from processes import printed, run_program
 
 import torchrl_pool
@@ -186,7 +187,7 @@ def compilers(name):
     return [found for found in map(shutil.which, (name, *numbered)) if found]
 
 
-@pytest.mark.parametrize("name", ["clang++", "g++"])
+@pytest.mark.parametrize("name", cases(["clang++", "g++"]))
 def test_a_plugin_of_another_compiler_runs_beside_others(name, cache, tmp_path, monkeypatch):
     """Whatever compiler built the package: the walks of both are the same, and faults are caught."""
     found = compilers(name)
@@ -296,8 +297,10 @@ def test_installed_plugins_are_found(install):
     ]
 
 
-@pytest.mark.parametrize("of_module", [False, True])
-@pytest.mark.parametrize("named", ["/a/b.so", Path("/a/b.so"), lambda: "/a/b.so", lambda: Path("/a/b.so")])
+@pytest.mark.parametrize("of_module", [True, False])
+@pytest.mark.parametrize(
+    "named", cases(default=["/a/b.so", Path("/a/b.so"), lambda: "/a/b.so"], also=[lambda: Path("/a/b.so")])
+)
 def test_what_an_entry_point_may_name(named, of_module):
     if of_module:
         module = ModuleType("some_envs")

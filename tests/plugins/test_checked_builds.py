@@ -72,6 +72,7 @@ def test_a_sound_env_passes_and_gives_the_same_numbers(careless):
     build_plugin(SOURCES / "careless.cc", checked=True)
 
 
+@pytest.mark.slow  # builds a plugin
 def test_checks_are_a_library_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     checked, plain = (compile_plugin(SOURCES / "walk.cc", checked=checked) for checked in (True, False))
@@ -79,6 +80,7 @@ def test_checks_are_a_library_of_their_own(tmp_path, monkeypatch):
     assert b"libubsan" not in checked.read_bytes()
 
 
+@pytest.mark.slow  # builds plugins
 @pytest.mark.parametrize("source", ["fault.cc", "liar.cc", "spaces.cc", "walk.cc"])
 def test_the_envs_of_these_tests_use_their_rows_well(source):
     """In a process of its own: here their tasks may be loaded without checks."""

@@ -36,6 +36,7 @@ def new(tmp_path, monkeypatch, name):
     return tmp_path / name
 
 
+@pytest.mark.slow  # installs a package
 def test_a_new_package_is_as_its_readme_says(fresh_python, tmp_path, monkeypatch):
     package = new(tmp_path, monkeypatch, "space_envs")
     assert not any(b"my_envs" in file.read_bytes() for file in package.rglob("*") if file.is_file())

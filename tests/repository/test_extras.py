@@ -134,6 +134,7 @@ def test_every_extra_is_used_here():
     assert {*USES} - {""} == {*importlib.metadata.metadata("torchrl_pool").get_all("Provides-Extra")}
 
 
+@pytest.mark.slow  # installs each extra
 @pytest.mark.parametrize("extra", WITHOUT_CHECKOUT)  # all in the long form
 def test_an_extra_brings_all_that_its_use_imports(extra, tmp_path):
     python, missing = linked_environment(tmp_path / "environment", extra)

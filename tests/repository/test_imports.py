@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SIMULATORS = {"mujoco", "gymnasium", "gym", "ale_py", "dm_control", "pettingzoo", "minigrid"}
 PROGRAMS = """
 PoolEnv("CartPole-v1", 2).rollout(3)
@@ -30,6 +32,7 @@ def test_the_package_alone_imports_neither_torch_nor_numpy():
     assert not imported & {*SIMULATORS, "torch", "torchrl", "tensordict", "numpy"}
 
 
+@pytest.mark.slow  # makes an env of every family
 def test_native_tasks_import_no_package_of_simulators():
     # TorchRL's own import looks for mujoco.mjx, and imports mujoco for that where it is installed.
     torchrls = "import torchrl.envs, torchrl.collectors; forget()"

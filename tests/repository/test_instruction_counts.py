@@ -62,10 +62,12 @@ def driver(tmp_path_factory):
     return build(tmp_path_factory.mktemp("hot_path"))
 
 
+@pytest.mark.slow  # compiles for a minute
 def test_steps_allocate_no_memory(driver):
     assert {path: run(driver, path)[1] for path in ("visit", "call")} == {"visit": 0, "call": 0}
 
 
+@pytest.mark.slow  # compiles for a minute
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind: CONTRIBUTING.md says how to get it")
 def test_instructions_stay_within_their_budget(driver):
     compiler = run(driver, "env")[0]

@@ -10,6 +10,7 @@ import sys
 import textwrap
 
 import pytest
+from cases import cases
 from processes import run_program
 
 SOCKET_CALLS = {"x86_64": 41, "aarch64": 198}  # the system call's number
@@ -66,7 +67,7 @@ def run(body, *arguments):
 
 @pytest.mark.parametrize(
     "body",
-    ["import socket; socket.socket()", "ctypes.CDLL(None).socket(2, 1, 0)"],
+    cases(["import socket; socket.socket()", "ctypes.CDLL(None).socket(2, 1, 0)"]),
     ids=["Python", "C"],
 )
 def test_a_socket_would_be_noticed(body):

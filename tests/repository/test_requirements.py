@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from cases import cases
 from packaging.requirements import Requirement
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -20,7 +21,7 @@ def test_simulators_are_not_asked_for():
     assert set(REQUIRED) == {"torch", "tensordict", "torchrl", "numpy"}
 
 
-@pytest.mark.parametrize("name", sorted(REQUIRED))
+@pytest.mark.parametrize("name", cases(sorted(REQUIRED)))
 def test_what_is_installed_here_is_admitted(name):
     assert version(name).partition("+")[0] in REQUIRED[name]
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
+from cases import cases
 from programs import assert_same, finish, through_a_file
 from tensordict import TensorDict
 from tensordict.nn.probabilistic import interaction_type
@@ -18,7 +19,7 @@ pytest.importorskip("tyro")
 from torchrl_pool._collecting.direct_policy import exploring
 from torchrl_pool.examples.actors import Actor, Threaded
 
-programs = pytest.mark.parametrize("program", ["ppo", "impala"])
+programs = pytest.mark.parametrize("program", cases(["ppo", "impala"]))
 
 
 def weights_of(training):
@@ -39,7 +40,7 @@ def delay(monkeypatch, actors, learner):
 
 
 @programs
-@pytest.mark.parametrize("actors", ["1", "2"])
+@pytest.mark.parametrize("actors", cases(["1", "2"]))
 def test_one_behind_gives_equal_weights_whatever_the_speed(program, actors, begin, monkeypatch):
     found = []
     for delays in ((0, 0), (0.03, 0), (0, 0.03)):
@@ -114,7 +115,7 @@ def test_asynchronous_actors_take_the_newest_weights_there_are(program, begin, m
     other.iterate()
 
 
-@pytest.mark.parametrize("architecture", ["cleanba", "asynchronous"])
+@pytest.mark.parametrize("architecture", cases(["cleanba", "asynchronous"]))
 def test_what_fails_in_an_actor_is_raised_where_the_learner_waits(architecture, begin, monkeypatch):
     training = begin("ppo", "--architecture", architecture, "--total-frames", "1280")
     training.iterate()
@@ -132,7 +133,7 @@ def test_what_fails_in_an_actor_is_raised_where_the_learner_waits(architecture, 
         iterate_often()
 
 
-@pytest.mark.parametrize("architecture", ["cleanba", "asynchronous"])
+@pytest.mark.parametrize("architecture", cases(["cleanba", "asynchronous"]))
 def test_nothing_of_exploring_is_left_behind(architecture, begin):
     before = interaction_type()
     training = begin("ppo", "--architecture", architecture)
@@ -193,7 +194,7 @@ def threaded():
         one.close()
 
 
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("exact", cases([False, True]))
 @pytest.mark.parametrize("max_lag", [0, 1, 3])
 def test_nothing_is_begun_further_ahead_than_asked(max_lag, exact, threaded):
     actor = CountingActor()
@@ -223,7 +224,7 @@ def test_at_rest_nothing_is_made(threaded):
 
 
 @pytest.mark.parametrize("slow", ["learner", "collector"])
-@pytest.mark.parametrize("max_lag", ["0", "1", "3"])
+@pytest.mark.parametrize("max_lag", cases(default=["1", "3"], also=["0"]))
 def test_no_step_is_older_than_max_lag(max_lag, slow, begin, monkeypatch):
     training = begin("appo", "--max-lag", max_lag, "--refreshes", "4", "--total-frames", "1536")
     wait_for_actor = delay(monkeypatch, *((0, 0.01) if slow == "learner" else (0.01, 0)))
@@ -261,7 +262,7 @@ def test_a_training_with_lag_can_go_on(begin, tmp_path):
     assert [row["frames"] for row in second.curve.rows] == [128 * (n + 1) for n in range(8)]
 
 
-@pytest.mark.parametrize("slow_side", ["envs", "updates"])
+@pytest.mark.parametrize("slow_side", cases(["envs", "updates"]))
 def test_parallel_trainings_do_not_depend_on_speed(slow_side, begin, monkeypatch):
     """Of programs with a replay buffer: a batch is collected with the weights from before its updates."""
     options = (

@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 import torch
+from cases import cases
 from torch.utils._pytree import tree_leaves
 from waiting import eventually, killed, parent_of
 
@@ -75,6 +76,7 @@ def assert_same(found, expected):
     assert [*map(str, found[1])] == [*map(str, expected[1])]  # a mean return may be NaN
 
 
+@pytest.mark.slow  # trains in several processes
 @pytest.mark.parametrize(
     ("program", "options", "lag"), [(distributed_impala.PROGRAM, IMPALA, 1), (PROGRAM, SMALL, 0)]
 )
@@ -103,6 +105,7 @@ def test_a_training_goes_on_bit_for_bit_in_the_same_process_and_in_another(
         assert_same(ends_of(training), expected)
 
 
+@pytest.mark.slow  # waits for processes that freeze
 @pytest.mark.parametrize(
     ("program", "options", "lag"), [(distributed_impala.PROGRAM, IMPALA, 1), (PROGRAM, SMALL, 0)]
 )
@@ -150,6 +153,7 @@ def told_of(name, capsys):
     return told
 
 
+@pytest.mark.slow  # waits for slow processes
 def test_slow_batches_are_no_silence_and_actors_without_a_state_begin_anew(cluster, capsys):
     with closing(RemoteActor("actor 7", Slow, silence=0.4, patience=300)) as actor:
         assert actor.collect(0, torch.zeros(1)) == 1
@@ -228,11 +232,13 @@ def test_an_answer_is_given_again_but_not_after_another_state():
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [
-        (["--actors", "3"], "--num-envs: expected a multiple of 3 actors, got 8"),
-        (["--actors", "0"], "--actors: expected at least 1"),
-        (["--normalize-observations"], "--normalize-observations"),
-    ],
+    cases(
+        default=[
+            (["--actors", "3"], "--num-envs: expected a multiple of 3 actors, got 8"),
+            (["--actors", "0"], "--actors: expected at least 1"),
+        ],
+        also=[(["--normalize-observations"], "--normalize-observations")],
+    ),
 )
 def test_settings_that_cannot_be_are_refused(given, message, capsys):
     with pytest.raises(SystemExit):

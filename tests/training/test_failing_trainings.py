@@ -7,6 +7,7 @@ import signal
 
 import pytest
 import torch
+from cases import cases
 
 pytest.importorskip("tyro")
 
@@ -48,7 +49,7 @@ def test_a_checkpoint_that_cannot_be_written_says_why_and_leaves_the_one_before(
     assert load_checkpoint(path)["weights"].shape == (3,)
 
 
-@pytest.mark.parametrize("name", ["checkpoint.unfinished", "checkpoint.pt"])
+@pytest.mark.parametrize("name", cases(["checkpoint.unfinished", "checkpoint.pt"]))
 def test_a_folder_in_the_way_of_the_checkpoint_costs_nothing_else(name, tmp_path, capsys):
     (folder_of(tmp_path, 1) / name).mkdir(parents=True)
     arguments = ["--seeds", "1", "2", "--evaluate", "1", "--checkpoint-seconds", "0"]
@@ -115,15 +116,15 @@ REPLAY = ["--frames-per-batch", "2", "--learning-starts", "40", "--batch-size", 
 @pytest.mark.parametrize("when", ["between iterations", "in an iteration"])
 @pytest.mark.parametrize(
     ("program", "arguments"),
-    [
-        (ppo, BATCHES),
-        (ppo, [*BATCHES, "--task", "Pendulum-v1"]),
-        (ppo, [*BATCHES, "--architecture", "asynchronous"]),
-        (appo, [*BATCHES, "--population", "2", "--total-frames", "512"]),
-        (impala, ["--steps", "16"]),
-        (sac, [*REPLAY, "--task", "Pendulum-v1"]),
-        (dqn, REPLAY),
-    ],
+    cases(
+        default=[(ppo, BATCHES), (ppo, [*BATCHES, "--task", "Pendulum-v1"]), (impala, ["--steps", "16"])],
+        also=[
+            (ppo, [*BATCHES, "--architecture", "asynchronous"]),
+            (appo, [*BATCHES, "--population", "2", "--total-frames", "512"]),
+            (sac, [*REPLAY, "--task", "Pendulum-v1"]),
+            (dqn, REPLAY),
+        ],
+    ),
 )
 def test_a_training_that_diverges_says_so_and_keeps_the_last_finite_weights(
     program, arguments, when, tmp_path, capsys, monkeypatch
@@ -183,7 +184,7 @@ def test_other_failures_stay_what_they_are(tmp_path, monkeypatch):
         ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)])
 
 
-@pytest.mark.parametrize("seconds", ["300", "0"], ids=["never saved", "saved"])
+@pytest.mark.parametrize("seconds", cases(["300", "0"]), ids=["never saved", "saved"])
 def test_envs_that_fail_end_their_training_alone(seconds, tmp_path, monkeypatch, capsys):
     """What was learned by then is there: all of it, if it had been saved."""
     failure = EnvFailure("env 1 failed: the lamp is broken\n\nTraceback", [1], ["the lamp is broken"])
@@ -255,7 +256,7 @@ def test_a_seed_that_cannot_begin_is_left_out(tmp_path, capsys):
     assert "Return over 2 seeds, 1, 3:" in said.out
 
 
-@pytest.mark.parametrize("name", ["population.csv", "population.png"])
+@pytest.mark.parametrize("name", cases(["population.csv", "population.png"]))
 def test_a_population_goes_on_where_its_history_cannot_be_written(name, tmp_path, capsys):
     (tmp_path / "appo-CartPole-v1-0" / name).mkdir(parents=True)
     arguments = [

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from tensordict import TensorDict
 from tensordict.nn import (
     AddStateIndependentNormalScale,
@@ -92,7 +93,7 @@ def batch_of(actor):
 
 @pytest.mark.parametrize("shared", [False, True], ids=["apart", "trunk"])
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize("kind", cases(default=["categorical", "one_hot"], also=DISTRIBUTIONS))
 def test_losses_and_gradients_are_those_of_clip_ppo_loss(kind, options, shared):
     options = dict(OPTIONS[options])
     if kind == "tanh_normal" and "entropy_coeff" in options:
@@ -115,8 +116,8 @@ def test_losses_and_gradients_are_those_of_clip_ppo_loss(kind, options, shared):
         torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["apart", "trunk"])
-@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize("shared", cases([False, True]), ids=["apart", "trunk"])
+@pytest.mark.parametrize("kind", cases(default=["normal", "tanh_normal", "one_hot"], also=DISTRIBUTIONS))
 def test_log_probabilities_that_the_batch_lacks_are_worked_out_once(kind, shared):
     actor, critic = networks(kind, shared=shared)
     update = PPOUpdate(ClipPPOLoss(actor, critic, entropy_bonus=False), partial(torch.optim.SGD, lr=0.1))
@@ -159,7 +160,9 @@ def test_several_updates_end_where_plain_ones_do():
         torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("parts", "compile"), [(2, False), (3, False), (40, False), (3, True)])
+@pytest.mark.parametrize(
+    ("parts", "compile"), cases(default=[(2, False), (3, False)], also=[(40, False), (3, True)])
+)
 def test_a_minibatch_in_parts_gives_the_numbers_of_the_whole(monkeypatch, parts, compile):
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     found, seen = [], []
@@ -191,7 +194,7 @@ def test_an_annealed_clip_range_is_followed():
     torch.testing.assert_close(after, loss(batch.reshape(-1))["loss_objective"].detach())
 
 
-@pytest.mark.parametrize("compile", [False, True])
+@pytest.mark.parametrize("compile", cases([False, True]))
 def test_a_single_row_is_learned_from_as_it_is(monkeypatch, compile):
     """Whatever is left over at the end of a batch: one number has no deviation to be divided by."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
@@ -263,12 +266,14 @@ def test_a_state_dict_goes_on():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"delay_actor": True}, "delay_actor"),
-        ({"max_importance_ratio": 2.0}, "max_importance_ratio"),
-        ({"reduction": "sum"}, "reduction"),
-        ({"separate_losses": True}, "separate_losses"),
-    ],
+    cases(
+        default=[
+            ({"delay_actor": True}, "delay_actor"),
+            ({"max_importance_ratio": 2.0}, "max_importance_ratio"),
+            ({"reduction": "sum"}, "reduction"),
+        ],
+        also=[({"separate_losses": True}, "separate_losses")],
+    ),
 )
 def test_options_that_are_not_known_are_refused(options, message):
     loss = ClipPPOLoss(*networks("normal"), **options)
@@ -295,7 +300,7 @@ def test_an_entropy_bonus_without_a_formula_is_refused():
         PPOUpdate(ClipPPOLoss(*networks("tanh_normal")), partial(torch.optim.SGD, lr=0.0))
 
 
-@pytest.mark.parametrize("share_params", [True, False])
+@pytest.mark.parametrize("share_params", cases([True, False]))
 def test_agents_learn_what_torchrl_teaches_them(share_params):
     """Entries of a group of agents, a policy that sees an agent's own, and a critic that sees all of them."""
     torch.manual_seed(1)
@@ -377,8 +382,8 @@ def collected(task="CartPole-v1", **kwargs):
     return next(iter(PoolCollector(env, frames_per_batch=4 * 64)))
 
 
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("average", cases([False, True]))
+@pytest.mark.parametrize("shared", cases([False, True]))
 def test_advantages_are_those_of_gae(average, shared):
     batch = collected()
     assert batch["next", "terminated"].any()
@@ -396,7 +401,9 @@ def test_advantages_are_those_of_gae(average, shared):
         assert found[key].shape == expected[key].shape
 
 
-@pytest.mark.parametrize("option", [{"shifted": True}, {"auto_reset_env": True}, {"differentiable": True}])
+@pytest.mark.parametrize(
+    "option", cases(default=[{"shifted": True}, {"differentiable": True}], also=[{"auto_reset_env": True}])
+)
 def test_options_of_gae_that_are_not_known_are_refused(option):
     value = ValueOperator(nn.Linear(4, 1), in_keys=["observation"])
     with pytest.raises(ValueError, match=next(iter(option))):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from torchrl.objectives import A2CLoss
 from torchrl.objectives.value.functional import vtrace_advantage_estimate
 
@@ -50,9 +51,9 @@ def torchrls(config, actor, critic, steps):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"loss_reduction": "mean", "entropy_coef": 0.0}], ids=["sum", "mean"]
+    "settings", cases([{}, {"loss_reduction": "mean", "entropy_coef": 0.0}]), ids=["sum", "mean"]
 )
-@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+@pytest.mark.parametrize("task", cases(TASKS.values()), ids=TASKS)
 def test_losses_and_weights_are_those_of_torchrls_modules(task, settings):
     config, actor, critic, own, steps = side(task, max_grad_norm=0.5, **settings)
     found = Update(actor, critic, config)((steps,))

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
@@ -74,7 +75,7 @@ MAKES = {
     "target": target,
     "target, traced": partial(target, compile="trace"),
 }
-every_update = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
+every_update = pytest.mark.parametrize("make", cases(MAKES.values()), ids=MAKES)
 
 
 def weights_of(network):
@@ -96,7 +97,7 @@ def test_frozen_parameters_stay_as_they_are(make):
     assert moved(network, before) == [False, False, True, True]
 
 
-@pytest.mark.parametrize("compile", [False, "trace"])
+@pytest.mark.parametrize("compile", cases([False, "trace"]))
 def test_targets_follow_what_learns_around_a_frozen_layer(compile):
     network = layers(2)
     network[0].requires_grad_(False)
@@ -111,7 +112,7 @@ def test_targets_follow_what_learns_around_a_frozen_layer(compile):
 
 
 @every_update
-@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "freed"])
+@pytest.mark.parametrize("frozen", cases([True, False]), ids=["frozen", "freed"])
 def test_a_parameter_that_is_frozen_or_freed_later_is_named(make, frozen):
     network = layers(2)
     network[2].bias.requires_grad_(frozen)
@@ -123,7 +124,7 @@ def test_a_parameter_that_is_frozen_or_freed_later_is_named(make, frozen):
 
 
 @every_update
-@pytest.mark.parametrize("whose", ["loss", "optimizer", "network"])
+@pytest.mark.parametrize("whose", cases(default=["loss", "network"], also=["optimizer"]))
 def test_gradients_that_somebody_takes_away_come_back(make, whose):
     network, torch_state = layers(2), torch.get_rng_state()
     loss, update, step = make(network)

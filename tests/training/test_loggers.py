@@ -4,6 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
+from cases import cases
 
 from torchrl_pool.examples.results import close_logger, frame_rate, log_video, open_logger, save_video
 
@@ -21,7 +22,7 @@ def test_a_folder_gets_the_file_of_the_video(tmp_path, capsys):
     assert "CSVLogger gets no video: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
+@pytest.mark.parametrize("name", cases(["tensorboard", "mlflow", "wandb"]))
 def test_a_logger_that_lacks_what_encodes_videos_says_so(name, tmp_path, monkeypatch, capsys):
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed")

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 
 from torchrl_pool import MISSION_WORDS, PoolEnv
 from torchrl_pool.examples import dqn, sac
@@ -16,8 +17,8 @@ def test_the_deep_network_has_the_papers_size():
     assert sum(one.numel() for one in network.parameters()) == 1_089_232
 
 
-@pytest.mark.parametrize(("network", "size"), [(nature_cnn, 512), (impala_resnet, 256)])
-@pytest.mark.parametrize("side", [84, 96])  # Atari's pictures, CarRacing's
+@pytest.mark.parametrize(("network", "size"), [(impala_resnet, 256), (nature_cnn, 512)])
+@pytest.mark.parametrize("side", cases([84, 96]))  # Atari's pictures, CarRacing's
 def test_networks_fit_the_side_of_pictures(network, size, side):
     assert network(3, side)(torch.zeros(2, 3, side, side, dtype=torch.uint8)).shape == (2, size)
 
@@ -53,7 +54,7 @@ def test_features_follow_from_cells_and_from_words():
     assert (network(image.roll(1, 0), mission) != features).any()
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # trains
 def test_it_learns_to_reach_a_goal(begin):
     options = ["--task", "MiniGrid-Empty-5x5-v0", "--preset", "rl-starter-grid", "--total-frames", "131072"]
     sizes = ["--num-envs", "64", "--frames-per-batch", "8192", "--minibatch-size", "512", "--epochs", "4"]
@@ -65,7 +66,10 @@ def test_it_learns_to_reach_a_goal(begin):
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("ppo", []), ("ppo", ["--recurrent", "gru", "--sequence-length", "4"]), ("impala", [])],
+    cases(
+        default=[("ppo", []), ("impala", [])],
+        also=[("ppo", ["--recurrent", "gru", "--sequence-length", "4"])],
+    ),
 )
 def test_programs_that_train_on_missions(name, more, begin):
     begin(name, "--task", "BabyAI-GoToLocal-v0", *more).iterate()
@@ -73,14 +77,16 @@ def test_programs_that_train_on_missions(name, more, begin):
 
 @pytest.mark.parametrize(
     ("program", "task", "message"),
-    [
-        (
-            dqn.PROGRAM,
-            "MiniGrid-Empty-5x5-v0",
-            "expected an entry 'observation', got 'image', 'direction'",
-        ),
-        (sac.PROGRAM, "CarRacing-v3", "expected pictures [channels, 84, 84], got [96, 96, 3]"),
-    ],
+    cases(
+        [
+            (
+                dqn.PROGRAM,
+                "MiniGrid-Empty-5x5-v0",
+                "expected an entry 'observation', got 'image', 'direction'",
+            ),
+            (sac.PROGRAM, "CarRacing-v3", "expected pictures [channels, 84, 84], got [96, 96, 3]"),
+        ]
+    ),
 )
 def test_programs_without_such_networks_say_so(program, task, message, tmp_path, capsys):
     with pytest.raises(SystemExit):

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from strict_device import strict_device, waits
 from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequential
 from torch import nn
@@ -112,7 +113,7 @@ def train_on_policy(task, device, *, recurrent=False, vtrace=False, **options):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"vtrace": True}, {"gradient_accumulation": 2}, {"recurrent": True}],
+    cases([{}, {"vtrace": True}, {"gradient_accumulation": 2}, {"recurrent": True}]),
     ids=["plain", "vtrace", "accumulated", "recurrent"],
 )
 @pytest.mark.parametrize("task", DISTRIBUTIONS)
@@ -123,7 +124,7 @@ def test_ppo_learns_the_same(strict, task, options):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)  # sums are in another order
 
 
-@pytest.mark.parametrize("there", ["cpu", "strict"])
+@pytest.mark.parametrize("there", cases(["cpu", "strict"]))
 def test_a_checkpoint_goes_on_where_the_other_device_is(strict, there):
     here = strict if there == "cpu" else "cpu"
     _, (collected, learned) = train_on_policy("Pendulum-v1", here)
@@ -189,7 +190,7 @@ def train_off_policy(device, compile):
     return [one.detach().cpu() for one in network.parameters()]
 
 
-@pytest.mark.parametrize("compile", [False, "trace"])
+@pytest.mark.parametrize("compile", cases([False, "trace"]))
 def test_dqn_learns_the_same(strict, compile):
     for one, other in zip(train_off_policy("cpu", compile), train_off_policy(strict, compile), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -4,6 +4,7 @@ import csv
 
 import pytest
 import torch
+from cases import cases
 from programs import assert_same, finish, through_a_file, weights_of
 
 from torchrl_pool.examples.appo import PROGRAM, Config
@@ -74,6 +75,7 @@ def test_hyperparameters_take_effect(population):
     assert not torch.equal(before, weights_of(member))
 
 
+@pytest.mark.slow  # trains
 def test_a_planted_learning_rate_is_found(population):
     whole = population(
         "--num-envs 32 --frames-per-batch 2048 --minibatch-size 512 --epochs 3 --population 4",
@@ -87,7 +89,9 @@ def test_a_planted_learning_rate_is_found(population):
     assert any(row["parent"] == 2 and row["policy"] != 2 for row in whole.parts["population"].history)
 
 
-@pytest.mark.parametrize("more", [[], ["--kl-target", "1e-9"]], ids=["plain", "adapted learning rates"])
+@pytest.mark.parametrize(
+    "more", cases([[], ["--kl-target", "1e-9"]]), ids=["plain", "adapted learning rates"]
+)
 def test_equal_seeds_give_equal_populations_and_one_goes_on_bit_for_bit(more, population, tmp_path):
     expected = finish(population(*more))
     assert_same(finish(population(*more)), expected)

@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 import torch
+from cases import cases
 
 pytest.importorskip("tyro")
 
@@ -35,50 +36,78 @@ def refusal(program, arguments, capsys):
 
 @pytest.mark.parametrize(
     ("program", "arguments", "message"),
-    [
-        (ppo, ["--evaluate", "-1"], "--evaluate: expected at least 0, got -1"),
-        (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
-        (ppo, ["--learning-rate", "nan"], "--learning-rate: expected at least 0, got nan"),
-        (ppo, ["--gamma", "1.5"], "--gamma: expected at least 0 and at most 1, got 1.5"),
-        (sac, ["--tau", "0"], "--tau: expected more than 0 and at most 1, got 0.0"),
-        (ppo, ["--clip-epsilon", "1.5"], "--clip-epsilon: expected more than 0 and less than 1, got 1.5"),
-        (ppo, ["--seeds", "1", "-1"], f"--seed: expected at least 0 and less than {1 << 62}, got -1"),
-        (ppo, ["--seeds", "1", "1"], "--seeds: expected different ones"),
-        (ppo, ["--seed", "7", "--seeds", "1", "2"], "--seeds: expected neither --seed nor --resume"),
-        (ppo, ["--hidden", "64,0"], "--hidden: expected numbers of units such as 64,64, got '64,0'"),
-        (ppo, ["--task", "CartPole-v9"], "CartPole-v1"),
-        (ppo, ["--task", "gymnasium:CartPole-v9"], "CartPole"),
-        (dqn, ["--task", "Pendulum-v1"], "--task: expected one with discrete actions, got Pendulum-v1"),
-        (sac, ["--task", "CartPole-v1"], "--task: expected one with continuous actions, got CartPole-v1"),
-        (self_play, ["--task", "CartPole-v1"], "--task: expected one with an entry 'opponent_observation'"),
-        (ppo, ["--policy", "tanh-normal", "--entropy-coef", "0.1"], "--entropy-coef: expected 0 with"),
-        (ppo, ["--kl-target", "0.01", "--anneal-learning-rate"], "--kl-target: expected 0"),
-        (ppo, ["--minibatch-size", "1000000"], "--minibatch-size: expected at most the 2048 steps"),
-        (ppo, ["--num-envs", "4", "--actors", "3"], "--num-envs: expected a multiple of 3 actors, got 4"),
-        (ppo, ["--actors", "2", "--normalize-observations"], "--actors: expected 1 with"),
-        (ppo, ["--recurrent", "gru", "--sequence-length", "5"], "--sequence-length: expected a divisor of"),
-        (ppo, ["--recurrent", "gru", "--minibatch-size", "8"], "expected at least one sequence of 64 steps"),
-        (appo, ["--population", "4", "--total-frames", "3"], "--total-frames: expected some for each of 4"),
-        (appo, ["--refreshes", "3"], "--refreshes: expected a divisor of 64 steps, got 3"),
-        (impala, ["--minibatches", "3"], "--num-envs: expected a multiple of 3 parts of a batch, got 32"),
-        (dqn, ["--total-frames", "100"], "--learning-starts: expected less than the 100 of --total-frames"),
-        (dqn, ["--buffer-size", "4"], "--buffer-size: expected at least the 10 steps of a batch, got 4"),
-        (dqn, ["--epsilon-start", "0.01"], "--epsilon-end: expected at most the 0.01 of --epsilon-start"),
-        (dqn, ["--value-min", "11"], "--value-min: expected less than 10.0, got 11.0"),
-        (dqn, ["--distributional", "--double"], "--distributional: expected neither --double"),
-        (ppo, ["--episodic-life"], "--episodic-life: expected a game of Atari's as --task"),
-        (impala, ["--sticky-actions", "0.5"], "--sticky-actions: expected a game of Atari's as --task"),
-        (ppo, ["--num-workers", "1"], "--num-workers: expected gymnasium:ID as --task, got 'CartPole-v1'"),
-        (ppo, ["--hidden-size", "32"], "--hidden-size: expected --recurrent other than none with it"),
-        (dqn, ["--value-min", "-1"], "--value-min: expected --distributional with it"),
-        (sac, ["--priority-beta", "1"], "--priority-beta: expected --priority-alpha other than 0.0"),
-        (impala, ["--compile", "yes"], "--compile: expected auto or no"),
-        (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
-        (ppo, ["--lr", "0.1"], "Unrecognized options: --lr, 0.1"),
-        (ppo, ["--preset", "nothing"], "--preset: expected one of classic, cleanrl-classic"),
-        (ppo, ["--resume", "x.pt", "--preset", "classic"], "--preset: expected none with --resume"),
-        (ppo, ["--resume", "no/such/file.pt"], "no/such/file.pt"),
-    ],
+    cases(
+        default=[
+            (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
+            (ppo, ["--learning-rate", "nan"], "--learning-rate: expected at least 0, got nan"),
+            (ppo, ["--seeds", "1", "1"], "--seeds: expected different ones"),
+            (ppo, ["--seed", "7", "--seeds", "1", "2"], "--seeds: expected neither --seed nor --resume"),
+            (ppo, ["--hidden", "64,0"], "--hidden: expected numbers of units such as 64,64, got '64,0'"),
+            (dqn, ["--task", "Pendulum-v1"], "--task: expected one with discrete actions, got Pendulum-v1"),
+            (sac, ["--task", "CartPole-v1"], "--task: expected one with continuous actions, got CartPole-v1"),
+            (
+                self_play,
+                ["--task", "CartPole-v1"],
+                "--task: expected one with an entry 'opponent_observation'",
+            ),
+            (ppo, ["--policy", "tanh-normal", "--entropy-coef", "0.1"], "--entropy-coef: expected 0 with"),
+            (ppo, ["--kl-target", "0.01", "--anneal-learning-rate"], "--kl-target: expected 0"),
+            (ppo, ["--minibatch-size", "1000000"], "--minibatch-size: expected at most the 2048 steps"),
+            (ppo, ["--num-envs", "4", "--actors", "3"], "--num-envs: expected a multiple of 3 actors, got 4"),
+            (ppo, ["--actors", "2", "--normalize-observations"], "--actors: expected 1 with"),
+            (
+                ppo,
+                ["--recurrent", "gru", "--sequence-length", "5"],
+                "--sequence-length: expected a divisor of",
+            ),
+            (
+                ppo,
+                ["--recurrent", "gru", "--minibatch-size", "8"],
+                "expected at least one sequence of 64 steps",
+            ),
+            (
+                appo,
+                ["--population", "4", "--total-frames", "3"],
+                "--total-frames: expected some for each of 4",
+            ),
+            (appo, ["--refreshes", "3"], "--refreshes: expected a divisor of 64 steps, got 3"),
+            (impala, ["--minibatches", "3"], "--num-envs: expected a multiple of 3 parts of a batch, got 32"),
+            (
+                dqn,
+                ["--total-frames", "100"],
+                "--learning-starts: expected less than the 100 of --total-frames",
+            ),
+            (dqn, ["--buffer-size", "4"], "--buffer-size: expected at least the 10 steps of a batch, got 4"),
+            (dqn, ["--epsilon-start", "0.01"], "--epsilon-end: expected at most the 0.01 of --epsilon-start"),
+            (dqn, ["--value-min", "11"], "--value-min: expected less than 10.0, got 11.0"),
+            (dqn, ["--distributional", "--double"], "--distributional: expected neither --double"),
+            (ppo, ["--episodic-life"], "--episodic-life: expected a game of Atari's as --task"),
+            (impala, ["--sticky-actions", "0.5"], "--sticky-actions: expected a game of Atari's as --task"),
+            (ppo, ["--hidden-size", "32"], "--hidden-size: expected --recurrent other than none with it"),
+            (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
+            (ppo, ["--preset", "nothing"], "--preset: expected one of classic, cleanrl-classic"),
+            (ppo, ["--resume", "x.pt", "--preset", "classic"], "--preset: expected none with --resume"),
+        ],
+        also=[
+            (ppo, ["--evaluate", "-1"], "--evaluate: expected at least 0, got -1"),
+            (ppo, ["--gamma", "1.5"], "--gamma: expected at least 0 and at most 1, got 1.5"),
+            (sac, ["--tau", "0"], "--tau: expected more than 0 and at most 1, got 0.0"),
+            (ppo, ["--clip-epsilon", "1.5"], "--clip-epsilon: expected more than 0 and less than 1, got 1.5"),
+            (ppo, ["--seeds", "1", "-1"], f"--seed: expected at least 0 and less than {1 << 62}, got -1"),
+            (ppo, ["--task", "CartPole-v9"], "CartPole-v1"),
+            (ppo, ["--task", "gymnasium:CartPole-v9"], "CartPole"),
+            (
+                ppo,
+                ["--num-workers", "1"],
+                "--num-workers: expected gymnasium:ID as --task, got 'CartPole-v1'",
+            ),
+            (dqn, ["--value-min", "-1"], "--value-min: expected --distributional with it"),
+            (sac, ["--priority-beta", "1"], "--priority-beta: expected --priority-alpha other than 0.0"),
+            (impala, ["--compile", "yes"], "--compile: expected auto or no"),
+            (ppo, ["--lr", "0.1"], "Unrecognized options: --lr, 0.1"),
+            (ppo, ["--resume", "no/such/file.pt"], "no/such/file.pt"),
+        ],
+    ),
 )
 def test_what_cannot_be_is_refused(program, arguments, message, tmp_path, capsys):
     output = tmp_path / "runs"
@@ -213,7 +242,7 @@ def test_what_a_checkpoint_cannot_go_on_with(trained, capsys):
         assert said in refusal(ppo.PROGRAM, ["--resume", str(trained), *given], capsys)
 
 
-@pytest.mark.parametrize("program", ["ppo", "sac"])
+@pytest.mark.parametrize("program", cases(["ppo", "sac"]))
 def test_another_learning_rate_counts_from_then_on(program, tmp_path):
     main, arguments, more = (ppo.PROGRAM.main, PPO, ["--no-anneal-learning-rate"])
     if program == "sac":
@@ -239,7 +268,7 @@ def test_envs_that_cannot_be_saved_leave_networks(tmp_path, capsys):
     assert "cannot be pickled" in said
 
 
-@pytest.mark.parametrize("task", ["gymnasium:locked_env:Locked-v0", "gymnasium:Nothing-v0"])
+@pytest.mark.parametrize("task", cases(["gymnasium:locked_env:Locked-v0", "gymnasium:Nothing-v0"]))
 def test_refusals_before_a_training_are_lines(task, tmp_path, capsys):
     said = refusal(ppo.PROGRAM, [*PPO, "--video", "--task", task, "--output", str(tmp_path)], capsys)
     assert ("--video: expected a task that can be drawn" if "Locked" in task else "Nothing") in said
@@ -266,7 +295,7 @@ def test_a_logger_hears_of_each_row(tmp_path, monkeypatch):
     assert {"loss_critic", "learning_rate", "steps_per_second"} <= {name for name, _ in heard}
 
 
-@pytest.mark.parametrize("missing", ["trackio", "wandb", "mlflow", "tensorboard"])
+@pytest.mark.parametrize("missing", cases(default=["trackio", "mlflow"], also=["wandb", "tensorboard"]))
 def test_a_logger_that_is_not_installed(missing, tmp_path, capsys):
     if importlib.util.find_spec(missing):
         pytest.skip(f"{missing} is installed")
@@ -277,12 +306,13 @@ def test_a_logger_that_is_not_installed(missing, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("began", "given", "goes_on"),
-    [
-        ((True, 1), [], ("yes", 1)),
-        ((False, 1), [], ("no", 1)),
-        ((True, 1), ["--compile", "no", "--torch-threads", "2"], ("no", 2)),
-        ((False, 10_000), [], ("no", 0)),  # on a machine with more processors than this one has
-    ],
+    cases(
+        default=[((False, 1), [], ("no", 1)), ((False, 10_000), [], ("no", 0))],
+        also=[
+            ((True, 1), [], ("yes", 1)),
+            ((True, 1), ["--compile", "no", "--torch-threads", "2"], ("no", 2)),
+        ],
+    ),
 )
 def test_a_resumed_training_computes_as_it_began(trained, began, given, goes_on):
     save_checkpoint(trained, {**load_checkpoint(trained), "compile": began[0], "threads": began[1]})
@@ -290,7 +320,7 @@ def test_a_resumed_training_computes_as_it_began(trained, began, given, goes_on)
     assert (options.compile, options.torch_threads) == goes_on
 
 
-@pytest.mark.parametrize("program", [ppo, appo, impala, dqn, sac, self_play])
+@pytest.mark.parametrize("program", cases(default=[impala, dqn, sac], also=[ppo, appo, self_play]))
 def test_help_names_every_setting_and_preset(program, capsys):
     with pytest.raises(SystemExit) as exit_info:
         program.PROGRAM.main(["--help"])

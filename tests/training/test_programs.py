@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import cases
 from programs import PROGRAMS, assert_same, config_of, curve_in, finish, small, through_a_file
 
 from torchrl_pool import examples
@@ -16,7 +17,7 @@ from torchrl_pool.examples.envs import normalizer_of
 from torchrl_pool.examples.results import evaluate, load_checkpoint, stop_request
 from torchrl_pool.examples.run import Run
 
-each_program = pytest.mark.parametrize("name", PROGRAMS)
+each_program = pytest.mark.parametrize("name", cases(["ppo", "dqn", "self_play"], also=PROGRAMS))
 
 
 @each_program
@@ -65,7 +66,11 @@ RESUMED = {
 
 
 @pytest.mark.parametrize(
-    "case", [name if name in PROGRAMS else pytest.param(name, marks=pytest.mark.slow) for name in RESUMED]
+    "case",
+    cases(
+        default=["ppo", "appo", "impala", "dqn", "self_play"],
+        also=RESUMED,
+    ),
 )
 def test_a_resumed_training_ends_as_one_that_was_not_interrupted(case, begin, tmp_path):
     whole = finish(begin(*RESUMED[case]))
@@ -86,7 +91,7 @@ def test_equal_seeds_give_equal_weights_and_others_do_not(begin):
 
 
 @pytest.mark.parametrize("name", ["ppo", "appo", "impala", "dqn", "sac"])
-@pytest.mark.slow
+@pytest.mark.slow  # trains
 def test_it_learns_to_balance_a_pole(name, tmp_path):
     frames, more, reached = {
         "ppo": (40_000, "", 200),
@@ -121,7 +126,7 @@ TINY_REPLAY += " --buffer-size 64 --total-frames 16 --updates-per-batch 1"
 
 
 @pytest.mark.parametrize(("name", "preset"), PRESETS)
-@pytest.mark.slow
+@pytest.mark.slow  # makes every training
 def test_presets_make_trainings(name, preset, tmp_path):
     program = PROGRAMS[name][0]
     program.prepare()
@@ -146,7 +151,9 @@ def test_the_default_preset_is_the_tasks():
     )
 
 
-@pytest.mark.parametrize("task", ["FrozenLake-v1", "Blackjack-v1", "Taxi-v4", "Pendulum-v1", "Humanoid-v5"])
+@pytest.mark.parametrize(
+    "task", cases(default=["FrozenLake-v1", "Taxi-v4"], also=["Blackjack-v1", "Pendulum-v1", "Humanoid-v5"])
+)
 def test_other_spaces(task, begin):
     begin("ppo", "--task", task).iterate()
 
@@ -209,7 +216,7 @@ def test_several_seeds_are_drawn_with_their_mean(tmp_path, capsys):
     assert (tmp_path / "ppo-CartPole-v1.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize("task", cases(["CartPole-v1", "gymnasium:CartPole-v1"]))
 def test_a_video_shows_an_episode_to_its_end(task, tmp_path, capsys):
     imageio = pytest.importorskip("imageio.v2")
     program, options = small("ppo", "--task", task, "--video", "--quiet", "--output", str(tmp_path))
@@ -244,7 +251,7 @@ LOADED = {
 }
 
 
-@pytest.mark.parametrize("case", LOADED)
+@pytest.mark.parametrize("case", cases(default=["mujoco", "memory", "gymnasium", "population"], also=LOADED))
 def test_other_loaded_policies_play_as_they_were_evaluated(case, tmp_path):
     program, options = small(*LOADED[case], "--evaluate", "3", "--quiet", "--output", str(tmp_path))
     assert program.main(options) == 0

@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from cases import cases
 from strict_device import NAME, strict_device
 
 from torchrl_pool.examples import load_policy
@@ -60,7 +61,9 @@ def run(name, folder, *arguments, evaluate=0):
     return made
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", cases(default=["ppo", "ppo normalized", "impala pictures", "dqn elsewhere", "sac"], also=CASES)
+)
 def test_a_training_ends_alike_on_the_device(name, tmp_path, monkeypatch):
     # A graph of what is on this device cannot be made; on_a_device.py tests that of plain columns.
     monkeypatch.setattr(TracedOnce, "__call__", lambda self, *inputs: self._function(*inputs))

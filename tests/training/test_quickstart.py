@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import cases
 from processes import run_program
 
 pytest.importorskip("tyro")
@@ -58,7 +59,7 @@ def test_another_seed_gives_another_curve(short: Result) -> None:
     assert other.returns != short.returns[:2]
 
 
-@pytest.mark.parametrize(("num_envs", "frames"), [(1, 2048), (3, 2049), (4096, 4096)])
+@pytest.mark.parametrize(("num_envs", "frames"), cases(default=[(3, 2049), (4096, 4096)], also=[(1, 2048)]))
 def test_batches_are_whole_steps_of_all_envs(num_envs: int, frames: int) -> None:
     result = train(Config(num_envs=num_envs, frames=1), progress=False)
     assert result.frames == [frames]
@@ -82,7 +83,7 @@ def test_plot_writes_a_png(short: Result, tmp_path: Path) -> None:
     assert_is_png(tmp_path / "curve.png")
 
 
-@pytest.mark.parametrize(("goal", "status"), [(1.0, 0), (501.0, 1)])
+@pytest.mark.parametrize(("goal", "status"), cases([(1.0, 0), (501.0, 1)]))
 def test_exit_status_says_whether_the_goal_is_met(
     goal: float,
     status: int,
@@ -102,12 +103,14 @@ def test_exit_status_says_whether_the_goal_is_met(
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["--seed", "-1"], "--seed: expected at least 0, got -1"),
-        (["--frames", "0"], "--frames: expected at least 1, got 0"),
-        (["--num-envs", "-2"], "--num-envs: expected at least 1, got -2"),
-        (["--output", "no/such/folder/curve.png"], "--output: expected a folder that is there"),
-    ],
+    cases(
+        default=[
+            (["--seed", "-1"], "--seed: expected at least 0, got -1"),
+            (["--frames", "0"], "--frames: expected at least 1, got 0"),
+            (["--output", "no/such/folder/curve.png"], "--output: expected a folder that is there"),
+        ],
+        also=[(["--num-envs", "-2"], "--num-envs: expected at least 1, got -2")],
+    ),
 )
 def test_wrong_options(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
@@ -123,7 +126,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert option in shown
 
 
-@pytest.mark.parametrize("missing", ["matplotlib", "tqdm"])
+@pytest.mark.parametrize("missing", cases(["matplotlib", "tqdm"]))
 def test_missing_packages_are_named_with_the_extra(missing: str) -> None:
     done = run_program(
         f"import sys; sys.modules[{missing!r}] = None; import torchrl_pool.examples.quickstart"
@@ -133,7 +136,7 @@ def test_missing_packages_are_named_with_the_extra(missing: str) -> None:
     assert "pip install torchrl_pool[examples]" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("program", ["quickstart", "ppo"])
+@pytest.mark.parametrize("program", cases(["quickstart", "ppo"]))
 def test_a_program_says_in_a_sentence_what_is_missing(program: str) -> None:
     done = run_program(
         "import runpy, sys; sys.modules['matplotlib'] = None; "

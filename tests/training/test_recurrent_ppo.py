@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from building import build_plugin
+from cases import cases
 from programs import finish
 from torchrl.modules import set_recurrent_mode
 from torchrl.objectives import ClipPPOLoss
@@ -20,7 +21,7 @@ from torchrl_pool.training import PPOUpdate, estimate_advantages, estimate_vtrac
 from torchrl_pool.training._vtrace import _log_ratios
 
 N, T, LENGTH = 6, 40, 20
-CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+CELLS = pytest.mark.parametrize("cell", cases(["lstm", "gru"]))
 
 
 class Learner:
@@ -51,7 +52,7 @@ class Learner:
 
 
 @CELLS
-@pytest.mark.parametrize("length", [T, LENGTH, 1])
+@pytest.mark.parametrize("length", cases([T, LENGTH, 1]))
 @pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5"])
 def test_training_computes_the_log_probs_of_the_collection(cell, task, length):
     learner = Learner(cell, task, length)
@@ -124,7 +125,9 @@ def test_values_of_what_follows_go_on_from_the_state_before():
 
 
 @CELLS
-@pytest.mark.parametrize("options", ["", "--double-buffered", "--max-lag 1 --refreshes 2"])
+@pytest.mark.parametrize(
+    "options", cases(default=["", "--double-buffered"], also=["--max-lag 1 --refreshes 2"])
+)
 def test_v_trace_computes_the_log_probs_of_the_collection(begin, cell, options):
     sizes = f"--num-envs {N} --frames-per-batch {N * T} --minibatch-size {N * T} --total-frames {3 * N * T}"
     memory = f"--recurrent {cell} --sequence-length {LENGTH} --refreshes 1 --max-lag 0"
@@ -172,13 +175,17 @@ def test_minibatches_are_whole_sequences():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        ((25, 8, 4), r"num_rows: expected a multiple of sequence_length \(4\), got 25"),
-        ((3, 8, 4), r"num_rows: expected a multiple of sequence_length \(4\), got 3"),
-        ((0, 8), "num_rows: expected at least 1, got 0"),
-        ((24, 0), "size: expected at least 1, got 0"),
-        ((24, 8, 0), "sequence_length: expected at least 1, got 0"),
-    ],
+    cases(
+        default=[
+            ((25, 8, 4), r"num_rows: expected a multiple of sequence_length \(4\), got 25"),
+            ((3, 8, 4), r"num_rows: expected a multiple of sequence_length \(4\), got 3"),
+            ((24, 0), "size: expected at least 1, got 0"),
+        ],
+        also=[
+            ((0, 8), "num_rows: expected at least 1, got 0"),
+            ((24, 8, 0), "sequence_length: expected at least 1, got 0"),
+        ],
+    ),
 )
 def test_minibatches_that_would_lack_rows_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
@@ -206,7 +213,7 @@ def test_a_batch_whose_time_comes_first_is_refused():
         estimate_advantages(learner.gae, turned)
 
 
-@pytest.mark.parametrize("indices", [torch.arange(0), torch.arange(LENGTH + 1)], ids=len)
+@pytest.mark.parametrize("indices", cases([torch.arange(0), torch.arange(LENGTH + 1)]), ids=len)
 def test_minibatches_without_rows_or_with_parts_of_sequences_are_refused(indices):
     learner = Learner("gru")
     columns = learner.update.columns(estimate_advantages(learner.gae, learner.batch))
@@ -229,7 +236,9 @@ def test_pictures_are_remembered(begin):
     finish(begin("ppo", "--task", "ALE/Pong-v5", "--recurrent", "gru", sizes))
 
 
-@pytest.mark.parametrize(("name", "recurrent"), [("ppo", "lstm"), ("ppo", "none"), ("appo", "gru")])
+@pytest.mark.parametrize(
+    ("name", "recurrent"), cases(default=[("ppo", "none"), ("appo", "gru")], also=[("ppo", "lstm")])
+)
 def test_only_a_memory_knows_the_cue_when_it_is_asked_for(begin, name, recurrent):
     torchrl_pool.load_plugin(build_plugin("cue"))
     sizes = "--hidden 16 --frames-per-batch 640 --minibatch-size 320 --epochs 5 --num-envs 32"

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from programs import finish, small, through_a_file
 from tensordict import TensorDict
 
@@ -88,7 +89,9 @@ def test_without_its_buffer_a_resumed_training_fills_a_new_one(begin, tmp_path):
     assert finish(second)["update"]["count"] == 2 * (240 - 40) // 4
 
 
-@pytest.mark.parametrize(("size", "goes_on"), [("192", True), ("400", True), ("100", False)])
+@pytest.mark.parametrize(
+    ("size", "goes_on"), cases(default=[("400", True), ("100", False)], also=[("192", True)])
+)
 def test_a_buffer_goes_on_where_it_has_room(size, goes_on, tmp_path, capsys):
     program, options = small(
         "sac", "--buffer-size", "300", "--quiet", "--evaluate", "0", "--output", str(tmp_path)

@@ -44,7 +44,6 @@ def test_who_runs_wins_and_two_runners_are_even():
     env.close()
 
 
-@pytest.mark.slow
 def test_it_improves_against_an_opponent_that_it_never_trained_against(tmp_path):
     options = ["--preset", "race", "--total-frames", "60000", "--quiet", "--output", str(tmp_path)]
     assert self_play.PROGRAM.main(options) == 0

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
@@ -137,8 +138,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("extra", ["plain", "weights", "steps"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("extra", cases(["plain", "weights", "steps"]))
+@pytest.mark.parametrize("case", cases(default=["double"], also=CASES))
 def test_losses_and_gradients_are_torchrls(case, extra):
     make, options = CASES[case]
     own, theirs = make(**options)
@@ -167,7 +168,7 @@ def test_losses_and_gradients_are_torchrls(case, extra):
     torch.testing.assert_close(update._flat.grad.sort().values, gradient.sort().values, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("make", "tau", "every"), [(of_dqn, 1.0, 3), (of_sac, 0.1, 1)])
+@pytest.mark.parametrize(("make", "tau", "every"), cases([(of_dqn, 1.0, 3), (of_sac, 0.1, 1)]))
 def test_several_updates_end_where_torchrls_do(make, tau, every):
     rows, (own, theirs), is_sac = transitions(make is of_sac), make(), make is of_sac
     if not is_sac:
@@ -194,7 +195,7 @@ def test_several_updates_end_where_torchrls_do(make, tau, every):
         torch.testing.assert_close(found.detach().sort().values, expected.sort().values, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("drops_out", [False, True])
+@pytest.mark.parametrize("drops_out", cases([False, True]))
 def test_traced_updates_are_the_same_bit_for_bit(drops_out):
     def learned(compile):
         loss, _ = of_dqn(drops_out, double=True)
@@ -209,7 +210,8 @@ def test_traced_updates_are_the_same_bit_for_bit(drops_out):
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("make", [of_dqn, pytest.param(of_sac, marks=pytest.mark.slow)])
+@pytest.mark.slow  # torch.compile
+@pytest.mark.parametrize("make", [of_dqn, of_sac])
 def test_compiled_updates_have_the_same_numbers(make):
     rows, noise = transitions(make is of_sac), [noise_from(5, 32)] if make is of_sac else []
     found = []

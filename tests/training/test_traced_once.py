@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 
 from torchrl_pool.training._traced_once import TracedOnce
 
@@ -23,7 +24,7 @@ LATER = {
 }
 
 
-@pytest.mark.parametrize("compile", [False, True])
+@pytest.mark.parametrize("compile", cases([False, True]))
 def test_inputs_of_another_layout_are_worked_out_anew(compile):
     first = torch.rand(8, 6), torch.rand(8, 6), torch.tensor([1, 3, 5])
     traced = TracedOnce(_function, compile=compile)

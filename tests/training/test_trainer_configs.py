@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from processes import printed
 
 hydra = pytest.importorskip("hydra", reason="hydra-core is not installed")
@@ -190,8 +191,8 @@ print("TRAINED", trainer.collected_frames, any((a != b).any() for a, b in zip(be
 """
 
 
-@pytest.mark.parametrize("collector", ["Collector", "PoolCollector"])
-@pytest.mark.parametrize("config", [CONFIG, SAC_CONFIG], ids=["ppo", "sac"])
+@pytest.mark.parametrize("collector", cases(["Collector", "PoolCollector"]))
+@pytest.mark.parametrize("config", [SAC_CONFIG, CONFIG], ids=["sac", "ppo"])
 def test_torchrls_trainers_take_the_pool_from_yaml(config, collector, tmp_path):
     if collector == "PoolCollector":
         config = config.replace("\ncollector:\n", "\ncollector:\n  _target_: torchrl_pool.PoolCollector\n")

@@ -8,6 +8,7 @@ from math import inf, nan
 
 import pytest
 import torch
+from cases import cases
 from pipelines import OBS, assert_same
 from tensordict import TensorDict
 from torchrl.collectors import Collector
@@ -118,7 +119,7 @@ CHANGES: Mapping[str, tuple[Callable[[], list[t.Transform]], Change]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "change"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(("make", "change"), cases(CHANGES.values()), ids=CHANGES)
 def test_what_is_changed_counts(make, change):
     env, reference = fuse(over_pool(*make())), over_pool(*make())
     pairs = zip(play_and_change(env, change), play_and_change(reference, change), strict=True)
@@ -131,12 +132,14 @@ def test_what_is_changed_counts(make, change):
     assert_same(*map(TensorDict, numbers), exact=False)
 
 
-@pytest.mark.parametrize("most", [4.0, 3.5, nan, inf])
+@pytest.mark.parametrize("most", [inf, 4.0, 3.5, nan])
 def test_a_limit_of_steps_that_is_no_int(most):
     assert_same(play(fuse(over_pool(t.StepCounter(most))), 9), play(over_pool(t.StepCounter(most)), 9))
 
 
-@pytest.mark.parametrize("bounds", [{"low": nan, "high": 1.0}, {"low": -0.1, "high": nan}, {"low": -0.1}])
+@pytest.mark.parametrize(
+    "bounds", cases(default=[{"low": nan, "high": 1.0}, {"low": -0.1}], also=[{"low": -0.1, "high": nan}])
+)
 def test_bounds_that_are_not_numbers(bounds):
     seen = []
     for way in (fuse, lambda env: env):
@@ -164,13 +167,13 @@ def sent(transform: t.Transform) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda: t.VecNormV2(OBS, decay=0.9, reduce_batch_dims=True),
-        lambda: VecNorm(OBS, decay=0.9),
-        lambda: t.CatFrames(3, -1, in_keys=OBS),
-        lambda: t.TimeMaxPool(in_keys=OBS, T=3),
-        norm,
-    ],
+    cases(
+        default=[
+            lambda: t.VecNormV2(OBS, decay=0.9, reduce_batch_dims=True),
+            lambda: t.TimeMaxPool(in_keys=OBS, T=3),
+        ],
+        also=[lambda: VecNorm(OBS, decay=0.9), lambda: t.CatFrames(3, -1, in_keys=OBS), norm],
+    ),
 )
 @pytest.mark.parametrize("move", [sent, lambda transform: transform.share_memory()])
 def test_what_a_transform_keeps_may_move(make, move):
@@ -211,7 +214,7 @@ def test_gradients_of_parameters_are_torchrls():
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5"])
 @pytest.mark.parametrize("norm", [VecNorm, t.VecNormV2])
-@pytest.mark.parametrize("before", [torch.float32, torch.float64])
+@pytest.mark.parametrize("before", cases([torch.float32, torch.float64]))
 def test_the_default_dtype_counts(task, norm, before):
     """In which TorchRL computes a part of what it normalises by."""
 
@@ -241,7 +244,7 @@ CASTS = {
 }
 
 
-@pytest.mark.parametrize("make", CASTS.values(), ids=CASTS)
+@pytest.mark.parametrize("make", cases(CASTS.values()), ids=CASTS)
 def test_what_the_next_step_goes_on_with_in_another_form(make):
     """The counter that a step begins with would be read as what it was cast to."""
     expected, env = over_pool(*make()), fuse(over_pool(*make()))
@@ -256,7 +259,7 @@ def test_what_the_next_step_goes_on_with_in_another_form(make):
         assert_same(two, one)
 
 
-@pytest.mark.parametrize("make", CASTS.values(), ids=CASTS)
+@pytest.mark.parametrize("make", cases(CASTS.values()), ids=CASTS)
 def test_collectors_where_it_has_another_form(make):
     batches = []
     for collect in (Collector, PoolCollector):
@@ -282,7 +285,7 @@ def test_statistics_of_each_env_are_not_learned_in_groups():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: VecNorm(OBS, out_keys=["c"], decay=1.0), lambda: t.VecNormV2(OBS, ["c"])]
+    "make", cases([lambda: VecNorm(OBS, out_keys=["c"], decay=1.0), lambda: t.VecNormV2(OBS, ["c"])])
 )
 def test_statistics_of_what_compact_batches_leave_out(make):
     """It lies in the next root, where an episode that begins would overwrite it before it is read."""
@@ -299,7 +302,9 @@ def test_statistics_of_what_compact_batches_leave_out(make):
             torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("statistics", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
+@pytest.mark.parametrize(
+    "statistics", cases([VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
+)
 def test_a_reset_of_no_env_is_one_more_look(statistics):
     seen = []
     for env in (over_pool(statistics(OBS)), fuse(over_pool(statistics(OBS)))):
@@ -308,8 +313,12 @@ def test_a_reset_of_no_env_is_one_more_look(statistics):
     torch.testing.assert_close(seen[1], seen[0], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("statistics", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
-@pytest.mark.parametrize("before", [lambda: t.TimeMaxPool(OBS, T=2), t.RewardSum], ids=["maxima", "sums"])
+@pytest.mark.parametrize(
+    "statistics", cases([VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
+)
+@pytest.mark.parametrize(
+    "before", cases([lambda: t.TimeMaxPool(OBS, T=2), t.RewardSum]), ids=["maxima", "sums"]
+)
 def test_what_a_reset_makes_of_other_rows_is_normalised_as_torchrl_does(before, statistics):
     """At a reset of some envs it normalises zeros for the others, which the executor does not have."""
 
@@ -322,7 +331,7 @@ def test_what_a_reset_makes_of_other_rows_is_normalised_as_torchrl_does(before, 
     assert_same(play(env, 60), play(make(), 60), exact=False, in_order=False)
 
 
-@pytest.mark.parametrize("make", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
+@pytest.mark.parametrize("make", cases([VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)]))
 def test_statistics_can_be_read_frozen_saved_and_loaded(make):
     norm = make(OBS)
     env = fused(norm)
@@ -342,7 +351,7 @@ def test_statistics_can_be_read_frozen_saved_and_loaded(make):
     assert not torch.equal(norm.loc["observation"], loc)
 
 
-@pytest.mark.parametrize("keys", [["missing", *OBS], [*OBS, "missing"]])
+@pytest.mark.parametrize("keys", cases([["missing", *OBS], [*OBS, "missing"]]))
 def test_normalised_entries_that_are_not_there(keys):
     assert_same(play(fuse(over_pool(VecNorm(keys)))), play(over_pool(VecNorm(keys))), exact=False)
 
@@ -365,7 +374,9 @@ def test_frames_can_be_read_saved_and_loaded():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: t.CatFrames(3, -1, OBS), lambda: t.TimeMaxPool(OBS, T=3)], ids=["frames", "maxima"]
+    "make",
+    cases([lambda: t.CatFrames(3, -1, OBS), lambda: t.TimeMaxPool(OBS, T=3)]),
+    ids=["frames", "maxima"],
 )
 def test_an_episode_goes_on_where_its_env_is_fused(make):
     roots = []
@@ -406,7 +417,7 @@ def test_episodes_are_numbered_on():
 
 
 @pytest.mark.parametrize("kind", [Collector, PoolCollector])
-@pytest.mark.parametrize("padding", ["same", "constant"])
+@pytest.mark.parametrize("padding", cases(["same", "constant"]))
 def test_stacks_of_grey_pictures_are_torchrls(kind, padding):
     """One byte a pixel, as an Atari game's own preprocessing gives them."""
     batches = []

@@ -14,6 +14,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from pipelines import OBS, assert_same
 from tensordict import TensorDictBase
 from torchrl.data import Unbounded
@@ -204,11 +205,11 @@ TASKS: Mapping[str, tuple[Mapping[str, object], Cases]] = {
 HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None  # which TorchRL's CenterCrop needs
 CASES = [
     (task, name)
-    for task, (_, cases) in TASKS.items()
-    for name in cases
+    for task, (_, names) in TASKS.items()
+    for name in names
     if name != "CenterCrop" or HAS_TORCHVISION
 ]
-cases = pytest.mark.parametrize(("task", "name"), CASES)
+each_case = pytest.mark.parametrize(("task", "name"), cases(CASES))
 
 
 def transformed(task: str, transforms: list[t.Transform], **options: object) -> TransformedEnv:
@@ -235,7 +236,8 @@ TURNS = [case for case in CASES if not re.search("flags left|TrajCounter nested"
 
 
 @pytest.mark.parametrize(
-    ("way", "task", "name"), [(rollout, *case) for case in CASES] + [(turns, *case) for case in TURNS]
+    ("way", "task", "name"),
+    cases([(turns, *case) for case in TURNS], also=[(rollout, *case) for case in CASES]),
 )
 def test_steps_and_statistics_are_torchrls(way, task, name):
     results, kept = [], []
@@ -249,7 +251,7 @@ def test_steps_and_statistics_are_torchrls(way, task, name):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
-@cases
+@each_case
 def test_specs_are_torchrls(task, name):
     env, reference = fused(task, name), transformed(task, TASKS[task][1][name]())
     assert env.output_spec == reference.output_spec
@@ -258,7 +260,7 @@ def test_specs_are_torchrls(task, name):
 
 
 @pytest.mark.parametrize("batched", [SerialEnv, partial(ParallelEnv, mp_start_method="fork")])
-@pytest.mark.parametrize("name", ["VecNorm", "CatFrames", "Rename action", "Primer"])
+@pytest.mark.parametrize("name", ["Primer", "VecNorm", "CatFrames", "Rename action"])
 def test_fused_envs_are_parts_of_batched_ones(batched, name):
     env = batched(2, partial(fused, "Draws-v0", name))
     try:
@@ -275,19 +277,31 @@ def test_around_a_serial_env_nothing_is_fused():
 
 @pytest.mark.parametrize(
     ("task", "transform", "error", "words"),
-    [
-        ("Draws-v0", lambda: t.CatFrames(2, -1, OBS, future=True), RuntimeError, "offline"),
-        ("Draws-v0", lambda: t.ObservationNorm(in_keys=OBS), RuntimeError, "have not been initialized"),
-        ("Draws-v0", lambda: t.DoubleToFloat(OBS), TypeError, "observation"),
-        ("Gifts-v0", lambda: t.RewardSum(reset_keys=[("a", "reset")]), ValueError, "Could not match the env"),
-        (
-            "Pendulum-v1",
-            lambda: t.VecNormV2(OBS, stateful=False, reduce_batch_dims=True),
-            RuntimeError,
-            "reduce_batch_dims=True and stateful=False",
-        ),
-        ("Pendulum-v1", lambda: t.NoopResetEnv(9), ValueError, "parent environment batch-size is non-null"),
-    ],
+    cases(
+        [
+            ("Draws-v0", lambda: t.CatFrames(2, -1, OBS, future=True), RuntimeError, "offline"),
+            ("Draws-v0", lambda: t.ObservationNorm(in_keys=OBS), RuntimeError, "have not been initialized"),
+            ("Draws-v0", lambda: t.DoubleToFloat(OBS), TypeError, "observation"),
+            (
+                "Gifts-v0",
+                lambda: t.RewardSum(reset_keys=[("a", "reset")]),
+                ValueError,
+                "Could not match the env",
+            ),
+            (
+                "Pendulum-v1",
+                lambda: t.VecNormV2(OBS, stateful=False, reduce_batch_dims=True),
+                RuntimeError,
+                "reduce_batch_dims=True and stateful=False",
+            ),
+            (
+                "Pendulum-v1",
+                lambda: t.NoopResetEnv(9),
+                ValueError,
+                "parent environment batch-size is non-null",
+            ),
+        ]
+    ),
 )
 def test_what_torchrl_refuses_is_refused(task, transform, error, words):
     for way in (fuse, lambda env: env):
@@ -297,7 +311,7 @@ def test_what_torchrl_refuses_is_refused(task, transform, error, words):
 
 @pytest.mark.parametrize(
     ("transforms", "key"),
-    [(list, "observation"), (list, "bounded"), (lambda: [t.ToTensorImage()], "pixels")],
+    cases([(list, "observation"), (list, "bounded"), (lambda: [t.ToTensorImage()], "pixels")]),
 )
 def test_statistics_of_a_rollout_are_torchrls(transforms, key):
     found = []
@@ -312,17 +326,20 @@ def test_statistics_of_a_rollout_are_torchrls(transforms, key):
         assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("kind", [VecNorm, t.VecNormV2])
+@pytest.mark.parametrize("kind", cases([VecNorm, t.VecNormV2]))
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda norm: norm.frozen_copy(),
-        lambda norm: norm.to_observation_norm(),
-        lambda norm: norm.clone(),
-        lambda norm: pickle.loads(pickle.dumps(norm)),
-        lambda norm: load(type(norm)([*OBS, "precise"], ["avg", ("b", "avg")]), deepcopy(norm.state_dict())),
-    ],
-    ids=["frozen", "fixed", "cloned", "pickled", "loaded"],
+    cases(
+        default=[
+            lambda norm: norm.frozen_copy(),
+            lambda norm: pickle.loads(pickle.dumps(norm)),
+            lambda norm: load(
+                type(norm)([*OBS, "precise"], ["avg", ("b", "avg")]), deepcopy(norm.state_dict())
+            ),
+        ],
+        also=[lambda norm: norm.to_observation_norm(), lambda norm: norm.clone()],
+    ),
+    ids=["frozen", "pickled", "loaded", "fixed", "cloned"],
 )
 def test_what_is_made_of_learned_statistics_goes_on_as_torchrls(kind, make):
     """In an env of its own, fused again."""

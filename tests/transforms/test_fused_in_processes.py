@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from pipelines import OBS, assert_same
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import MultiAsyncCollector, MultiSyncCollector
@@ -41,7 +42,7 @@ def played(env, steps=20):
     return env.rollout(steps, turn(env), break_when_any_done=False)
 
 
-@pytest.mark.parametrize("travel", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy])
+@pytest.mark.parametrize("travel", cases([lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy]))
 def test_an_env_that_has_not_begun_travels(travel):
     env = make_env()
     env.transform[3].max_steps = 7
@@ -79,6 +80,7 @@ def test_parallel_env_of_fused_envs():
     assert_same(*data, exact=False, in_order=False)
 
 
+@pytest.mark.slow  # each process imports TorchRL
 @pytest.mark.parametrize("cls", [MultiSyncCollector, MultiAsyncCollector])
 def test_multi_process_collectors(cls):
     batches = []

@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from pipelines import OBS, assert_same
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
@@ -48,7 +49,7 @@ class Pictures(gym.Env):
         return self.observation_space.sample(), 1.0, False, False, {}
 
 
-@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("rows", cases([1, 8]))
 def test_entries_that_cannot_be_joined(rows):
     pool = PoolEnv(lambda: Pictures(rows), N, num_workers=0)
     env = fuse(TransformedEnv(pool, t.CatTensors(["p", "q"], "both")))
@@ -58,12 +59,14 @@ def test_entries_that_cannot_be_joined(rows):
 
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda key: t.SignTransform(key, key),
-        lambda key: t.TimeMaxPool(key, key, T=1),
-        lambda key: t.FlattenObservation(-1, -1, key, key),
-        lambda key: t.CatFrames(1, -1, key, key),
-    ],
+    cases(
+        default=[
+            lambda key: t.TimeMaxPool(key, key, T=1),
+            lambda key: t.FlattenObservation(-1, -1, key, key),
+            lambda key: t.CatFrames(1, -1, key, key),
+        ],
+        also=[lambda key: t.SignTransform(key, key)],
+    ),
 )
 def test_what_changes_the_number_of_an_episode(make):
     """It is written in the first phase and again in the second."""
@@ -89,7 +92,8 @@ class Seen(t.Transform):
 
 @pytest.mark.parametrize("behind", [Seen, lambda: norms()[0], lambda: norms()[1]])
 @pytest.mark.parametrize(
-    "first", [t.RewardSum, t.InitTracker, lambda: t.ObservationNorm(0.5, 2.0, in_keys=OBS)]
+    "first",
+    cases(default=[t.RewardSum, t.InitTracker], also=[lambda: t.ObservationNorm(0.5, 2.0, in_keys=OBS)]),
 )
 def test_a_transform_that_steps_its_parent(first, behind):
     """FrameSkipTransform does: the pool is then further than the native part of the chain."""
@@ -134,7 +138,7 @@ def batches(kind, env, count=2, **options):
     yield from collector
 
 
-@pytest.mark.parametrize("double_buffered", [False, True])
+@pytest.mark.parametrize("double_buffered", cases([False, True]))
 def test_a_memory_that_begins_otherwise(double_buffered):
     def collected(kind, **options):
         primer = t.TensorDictPrimer({"h": Unbounded((1,))}, default_value=0.5, expand_specs=True)
@@ -152,11 +156,10 @@ def test_a_memory_that_begins_otherwise(double_buffered):
 
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda: over_pool(t.StepCounter(3, update_done=False)),
-        lambda: over_pool(t.StepCounter(3)),
-        lambda: fuse(over_pool(t.EndOfLifeTransform(), task="ALE/Breakout-v5", info_keys=["lives"])),
-    ],
+    cases(
+        default=[lambda: over_pool(t.StepCounter(3, update_done=False)), lambda: over_pool(t.StepCounter(3))],
+        also=[lambda: fuse(over_pool(t.EndOfLifeTransform(), task="ALE/Breakout-v5", info_keys=["lives"]))],
+    ),
 )
 def test_trajectories_end_with_any_flag(make):
     ours, theirs = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import cases
 from pipelines import assert_same
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
@@ -35,7 +36,7 @@ def both(**options):
     return fused, over_pool(**options)
 
 
-@pytest.mark.parametrize("break_when_any_done", [True, False])
+@pytest.mark.parametrize("break_when_any_done", cases([True, False]))
 def test_rollouts_hand_on_what_the_policy_wrote(break_when_any_done):
     data = [
         env.rollout(40, remembering, break_when_any_done=break_when_any_done)
@@ -45,7 +46,7 @@ def test_rollouts_hand_on_what_the_policy_wrote(break_when_any_done):
     assert_same(*data, in_order=False)
 
 
-@pytest.mark.parametrize("kind", [Collector, PoolCollector])
+@pytest.mark.parametrize("kind", cases([Collector, PoolCollector]))
 def test_collectors_hand_on_what_the_policy_wrote(kind):
     batches = []
     for make, env in zip((kind, Collector), both(default_value={"memory": -0.5}), strict=True):
@@ -88,7 +89,7 @@ def _gradient(env):
 
 
 @pytest.mark.parametrize(
-    "options", [{"random": True}, {"default_value": lambda: torch.ones(N, 1)}], ids=["drawn", "made"]
+    "options", cases([{"random": True}, {"default_value": lambda: torch.ones(N, 1)}]), ids=["drawn", "made"]
 )
 def test_what_is_drawn_or_made_by_a_function_is_torchrls(options):
     env = fuse(over_pool(**options))
@@ -96,7 +97,7 @@ def test_what_is_drawn_or_made_by_a_function_is_torchrls(options):
     assert env.rollout(20, remembering, break_when_any_done=False)["memory"].shape == (N, 20, 1)
 
 
-@pytest.mark.parametrize("groups", [False, 2, 4])
+@pytest.mark.parametrize("groups", cases(default=[False, 2], also=[4]))
 def test_entries_that_nobody_has_announced_begin_anew_with_an_episode(groups):
     """Also where all envs of a group begin one, as a group of one env always does."""
 

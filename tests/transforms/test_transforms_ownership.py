@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import cases
 from pipelines import OBS, assert_same, torchrl_env
 from torchrl.envs import Compose, TransformedEnv
 from torchrl.envs import transforms as t
@@ -59,7 +60,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("change", cases(CHANGES.values()), ids=CHANGES)
 def test_what_is_done_to_a_carried_tensor_counts(change):
     env = fused(t.StepCounter(), t.RewardSum())
     plain = TransformedEnv(PoolEnv("CartPole-v1", 4, seed=0), Compose(t.StepCounter(), t.RewardSum()))
@@ -76,7 +77,7 @@ def test_what_is_done_to_a_carried_tensor_counts(change):
         assert_same(data, same)
 
 
-@pytest.mark.parametrize("empty", [lambda x: x.set_(), lambda x: x.resize_(1, 1)])
+@pytest.mark.parametrize("empty", cases([lambda x: x.set_(), lambda x: x.resize_(1, 1)]))
 def test_a_carried_tensor_that_does_not_fit_any_more_is_refused(empty):
     env = fused(t.StepCounter())
     root = env.rand_action(env.reset())

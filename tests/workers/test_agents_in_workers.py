@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from comparing import assert_holds
 from launched import killed
 from pettingzoo_envs import Chase, chase, escape, nim
@@ -35,7 +36,7 @@ def test_the_state_of_an_env_of_pettingzoo():
 
 
 @pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
-@pytest.mark.parametrize("make", [chase, escape, nim])
+@pytest.mark.parametrize("make", cases(default=[chase, escape], also=[nim]))
 def test_a_limit_ends_the_episodes_of_agents_too(make, where):
     """As StepCounter's does, also where the end is an agent's own."""
     limited = PoolEnv(make, 3, max_episode_steps=3, info_keys=["step_count"], **where)
@@ -113,7 +114,9 @@ def agents_that_count():
 
 
 @pytest.mark.parametrize(
-    "make", [TwoAgents, agents_that_count, chase], ids=["EnvBase", "counted", "PettingZoo"]
+    "make",
+    cases(default=[TwoAgents, agents_that_count], also=[chase]),
+    ids=["EnvBase", "counted", "PettingZoo"],
 )
 def test_batch_sizes_of_groups(make):
     """Those of nested tensordicts count the agents, too: in specs, at every call, and in batches."""
@@ -171,7 +174,9 @@ class Uneven(EnvBase):
         return root.set("done", torch.zeros(1, dtype=torch.bool))
 
 
-@pytest.mark.parametrize(("observed", "rewarded"), [((), (3,)), ((3,), ()), ((3,), (3,))])
+@pytest.mark.parametrize(
+    ("observed", "rewarded"), cases(default=[((), (3,)), ((3,), (3,))], also=[((3,), ())])
+)
 def test_groups_that_specs_count_differently(observed, rewarded):
     make = partial(Uneven, observed, rewarded)
     pool, serial = PoolEnv(make, 2, num_workers=0), SerialEnv(2, make)

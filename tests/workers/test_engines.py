@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases import cases
 from engines import Background, Chained, Engines, Forking, Sharing, pids, started_with
 from launched import eventually, killed, parent_of, run
 
@@ -53,7 +54,7 @@ HOWS = [
 ]
 
 
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", cases(default=["SIGHUP", "all SIGHUP"], also=HOWS))
 def test_a_program_that_ends_takes_them_with_it(tmp_path, how):
     """Its envs are closed first, if they are at rest."""
     ended = run(PROGRAM, str(tmp_path), how)
@@ -90,7 +91,7 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
         pool.close()
 
 
-@pytest.mark.parametrize("how", ["close", "kill"])
+@pytest.mark.parametrize("how", cases(["close", "kill"]))
 def test_what_goes_on_in_ever_new_processes_ends_with_its_worker(make_pool, tmp_path, how):
     """Though no look at the processes that there are sees all of them."""
     pool = make_pool(partial(Chained, str(tmp_path)), 1)
@@ -112,8 +113,8 @@ def test_what_runs_in_the_background_is_no_child_of_the_worker(make_pool):
     eventually(lambda: pool.call("children") == [0])
 
 
-@pytest.mark.parametrize("how", ["exit", "raise", "return"])
-@pytest.mark.parametrize("call", ["step", "reset", "think"])
+@pytest.mark.parametrize("how", cases(["exit", "raise", "return"]))
+@pytest.mark.parametrize("call", ["reset", "step", "think"])
 def test_a_child_that_an_env_forks_is_no_worker(make_pool, capfd, call, how):
     """It ends where it leaves the env's call: the env goes on alone."""
     pool = make_pool(Forking, 1, info_keys=["steps"])

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from cases import cases
 from python_envs import Failing
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -47,7 +48,7 @@ OPTIONS = [{"seed": 0}, {"seed": 0, "respawn": True}, {}, {"seed": 0}]
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("where", "how", "failing"), WAYS)
-@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("when", cases(default=["made", "step"], also=WHEN))
 def test_the_next_call_answers(tmp_path, where, how, failing, when):
     """Until it would succeed; then it does."""
     file = tmp_path / "fails"
@@ -63,7 +64,7 @@ def test_the_next_call_answers(tmp_path, where, how, failing, when):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", cases(default=["here", "one worker"], also=WHERE))
 def test_an_env_whose_first_seeding_fails_is_seeded_as_it_starts_later(tmp_path, where):
     """Not left with whatever stream it has."""
 
@@ -85,7 +86,7 @@ def test_an_env_whose_first_seeding_fails_is_seeded_as_it_starts_later(tmp_path,
     fine.close()
 
 
-@pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize("task", cases(["CartPole-v1", "gymnasium:CartPole-v1"]))
 def test_more_envs_than_the_executor_can_number_are_refused_at_once(task):
     """Before lists of that length fill the memory."""
     with pytest.raises(ValueError, match="num_envs: expected at most 2147483647, got 8589934592"):

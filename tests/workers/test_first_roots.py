@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -70,7 +71,7 @@ def played(env):
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("flags", [("terminated",), ("truncated",), ("terminated", "truncated")])
+@pytest.mark.parametrize("flags", cases([("terminated",), ("truncated",), ("terminated", "truncated")]))
 def test_episodes_that_are_over_when_they_begin(flags, num_workers):
     make = partial(Spawn, flags)
     due = played(SerialEnv(2, make))
@@ -82,7 +83,7 @@ def test_episodes_that_are_over_when_they_begin(flags, num_workers):
             assert (mine == other).all()
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_where_that_is_not_allowed_it_is_said(num_workers):
     make = partial(Spawn, ("truncated",), False)
     with (
@@ -123,13 +124,14 @@ ZEROS = np.zeros(2, np.float32)
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize(
     ("returned", "got"),
-    [
-        (ZEROS, "got ndarray"),
-        ((ZEROS,), r"got a tuple of \(ndarray\)"),
-        ((ZEROS, None), r"got a tuple of \(ndarray, NoneType\)"),
-        ((0.0, 1.0), r"got a tuple of \(float, float\)"),
-        ((ZEROS, 0.0, False, {}), r"got a tuple of \(ndarray, float, bool, dict\)"),
-    ],
+    cases(
+        default=[(ZEROS, "got ndarray"), ((0.0, 1.0), r"got a tuple of \(float, float\)")],
+        also=[
+            ((ZEROS,), r"got a tuple of \(ndarray\)"),
+            ((ZEROS, None), r"got a tuple of \(ndarray, NoneType\)"),
+            ((ZEROS, 0.0, False, {}), r"got a tuple of \(ndarray, float, bool, dict\)"),
+        ],
+    ),
 )
 def test_a_reset_without_an_info_dict_is_refused(returned, got, num_workers):
     message = r"reset\(\): expected an observation and an info dict, as Gymnasium has it, " + got
@@ -154,16 +156,18 @@ PARTS = spaces.Dict(
 
 @pytest.mark.parametrize(
     ("observation", "message"),
-    [
-        ({"agent": ZEROS, "battery": 1}, "'target': missing; the observation has 'agent', 'battery'"),
-        (
-            {"agent": ZEROS, "pair": (0, ZEROS), "target": {}},
-            "'target/x': missing; entry 'target' has nothing",
-        ),
-        ({"agent": ZEROS, "pair": (0,), "target": {"x": 1}}, "'pair/1': missing; entry 'pair' has 0"),
-        ({"agent": ZEROS, "pair": 3, "target": {"x": 1}}, r"'pair': expected one of Tuple\(.*, got int"),
-        (ZEROS, r"the observation: expected one of Dict\(.*, got ndarray"),
-    ],
+    cases(
+        [
+            ({"agent": ZEROS, "battery": 1}, "'target': missing; the observation has 'agent', 'battery'"),
+            (
+                {"agent": ZEROS, "pair": (0, ZEROS), "target": {}},
+                "'target/x': missing; entry 'target' has nothing",
+            ),
+            ({"agent": ZEROS, "pair": (0,), "target": {"x": 1}}, "'pair/1': missing; entry 'pair' has 0"),
+            ({"agent": ZEROS, "pair": 3, "target": {"x": 1}}, r"'pair': expected one of Tuple\(.*, got int"),
+            (ZEROS, r"the observation: expected one of Dict\(.*, got ndarray"),
+        ]
+    ),
 )
 def test_parts_that_an_observation_lacks_are_named(observation, message):
     class Lacking(Careless):

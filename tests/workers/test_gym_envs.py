@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from python_envs import Sampled
 from test_python_spaces import Told
@@ -35,12 +36,14 @@ def told(space, observation, reward=1.0, **options):
 
 @pytest.mark.parametrize(
     ("space", "observation"),
-    [
-        (spaces.Discrete(3), -1),
-        (spaces.Discrete(3), 3),
-        (BOX, np.ones(3, np.float32)),
-        (spaces.Dict(a=BOX), np.ones(3, np.float32)),
-    ],
+    cases(
+        default=[
+            (spaces.Discrete(3), 3),
+            (BOX, np.ones(3, np.float32)),
+            (spaces.Dict(a=BOX), np.ones(3, np.float32)),
+        ],
+        also=[(spaces.Discrete(3), -1)],
+    ),
 )
 def test_observations_that_gym_env_refuses_are_refused(space, observation):
     env = told(space, observation)
@@ -71,22 +74,26 @@ class TwoRewards(Sampled):
 
 @pytest.mark.parametrize(
     "make",
-    [
-        with_infos,
-        with_own_method,
-        partial(OwnEnv, "CartPole-v1"),
-        partial(GymEnv, "CartPole-v1", frame_skip=2),
-        partial(sampled, None, convert_actions_to_numpy=False),
-        partial(sampled, None, spaces.MultiDiscrete([3, 3])),
-        lambda: GymWrapper(TwoRewards()),
-        lambda: TransformedEnv(GymEnv("CartPole-v1"), StepCounter()),
-    ],
+    cases(
+        default=[
+            with_own_method,
+            partial(OwnEnv, "CartPole-v1"),
+            partial(sampled, None, convert_actions_to_numpy=False),
+        ],
+        also=[
+            with_infos,
+            partial(GymEnv, "CartPole-v1", frame_skip=2),
+            partial(sampled, None, spaces.MultiDiscrete([3, 3])),
+            lambda: GymWrapper(TwoRewards()),
+            lambda: TransformedEnv(GymEnv("CartPole-v1"), StepCounter()),
+        ],
+    ),
 )
 def test_gym_envs_that_do_more_do_it(make):
     assert type(adapt(make())) is TorchRLAdapter
 
 
-@pytest.mark.parametrize("name", ["MountainCar-v0", "Pendulum-v1"])
+@pytest.mark.parametrize("name", cases(["MountainCar-v0", "Pendulum-v1"]))
 def test_rollouts_through_time_limits(name):
     make = partial(GymEnv, name)
     ours, theirs = PoolEnv(make, 2, num_workers=1), SerialEnv(2, make)
@@ -125,7 +132,7 @@ def play(step, env, count):
     return rows
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_a_pool_counts_in_the_wrapper(num_workers):
     make = partial(gymnasium.make, "MountainCar-v0", max_episode_steps=7)
     theirs = make()
@@ -149,12 +156,19 @@ def test_a_pool_counts_in_the_wrapper(num_workers):
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize(
     ("returned", "error"),
-    [
-        ((np.zeros(2), 0.0, False, {}), r"ValueError: not enough values to unpack \(expected 5, got 4\)"),
-        ((np.zeros(2), 0.0, False, False, {}, {}), r"ValueError: too many values to unpack \(expected 5"),
-        (None, "TypeError: cannot unpack non-iterable NoneType object"),
-        ((np.zeros(3, np.float32), 0.0, False, False, {}), r"entry 'observation': expected float32 \[2\]"),
-    ],
+    cases(
+        default=[
+            ((np.zeros(2), 0.0, False, False, {}, {}), r"ValueError: too many values to unpack \(expected 5"),
+            (None, "TypeError: cannot unpack non-iterable NoneType object"),
+        ],
+        also=[
+            ((np.zeros(2), 0.0, False, {}), r"ValueError: not enough values to unpack \(expected 5, got 4\)"),
+            (
+                (np.zeros(3, np.float32), 0.0, False, False, {}),
+                r"entry 'observation': expected float32 \[2\]",
+            ),
+        ],
+    ),
 )
 def test_what_is_no_step_fails(num_workers, returned, error):
     class Wrong(Told):
@@ -167,7 +181,7 @@ def test_what_is_no_step_fails(num_workers, returned, error):
             env.step_and_maybe_reset(root)
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_a_step_that_yields_without_end_fails(num_workers):
     class Endless(Told):
         def step(self, action):
@@ -180,7 +194,7 @@ def test_a_step_that_yields_without_end_fails(num_workers):
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-@pytest.mark.parametrize("kind", [list, iter])
+@pytest.mark.parametrize("kind", cases([list, iter]))
 def test_steps_may_be_any_iterable(num_workers, kind):
     class Lists(Told):
         def step(self, action):
@@ -197,7 +211,7 @@ def test_steps_may_be_any_iterable(num_workers, kind):
 MAKERS = [partial(gymnasium.make, "MountainCar-v0"), partial(GymEnv, "MountainCar-v0")]
 
 
-@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("make", cases(MAKERS))
 def test_what_is_restored_goes_on(make):
     one, other = adapt(make()), adapt(make())
     action = one.env.action_space.sample() if isinstance(one.env, gymnasium.Env) else np.array([0, 1, 0])
@@ -213,7 +227,7 @@ def test_what_is_restored_goes_on(make):
     assert ends == [49, 49]
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_what_is_set_in_mid_episode_counts(num_workers):
     """The step of a Gymnasium env; what is set on a GymEnv is its own, see test_layers_of_envs.py."""
     pool = PoolEnv(MAKERS[0], 1, num_workers=num_workers, max_episode_steps=None)

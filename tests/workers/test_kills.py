@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import LONG
 from gymnasium import spaces
 from launched import killed, open_files
-from long_form import LONG
 from python_envs import Scripted
 
 from torchrl_pool import EnvFailure, PoolEnv

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from cases import cases
 from launched import eventually, open_files
+from processes import descendants
 
 from torchrl_pool import PoolEnv
 from torchrl_pool._processes import children, launching, preloading
@@ -59,18 +61,6 @@ def asked_of_new(factories, *questions, count=1):
     return *workers, [asked(worker, *questions) for worker in workers]
 
 
-def descendants():
-    """Those that have ended but were not waited for too."""
-    parents = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            parents[int(pid)] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    found = {os.getpid()}
-    while new := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= new
-    return found - {os.getpid()}
-
-
 def test_a_worker_has_the_factories_its_arguments_and_descriptors(launcher):
     reading, writing = os.pipe()
     worker = launcher.launch(ANSWER, "one", {"two": 2}, fds=[writing])
@@ -103,13 +93,14 @@ def test_a_worker_ends_when_its_channel_closes(launcher):
 
 @pytest.mark.parametrize(
     ("how", "words"),
-    [
-        (0, "ended with exit code 0"),
-        (3, "ended with exit code 3"),
-        ("raise", "ended with exit code 1"),
-        ("crash", "was killed by signal 11 (SIGSEGV)"),
-        ("kill", "was killed by signal 9 (SIGKILL)"),
-    ],
+    cases(
+        default=[("raise", "ended with exit code 1"), ("crash", "was killed by signal 11 (SIGSEGV)")],
+        also=[
+            (0, "ended with exit code 0"),
+            (3, "ended with exit code 3"),
+            ("kill", "was killed by signal 9 (SIGKILL)"),
+        ],
+    ),
 )
 def test_it_is_told_how_a_worker_ended(launcher, how, words):
     worker = launcher.launch("worker_bodies:end", how)
@@ -237,7 +228,7 @@ def test_a_known_package_is_imported_once_for_all_pools(package, tmp_path, monke
     assert asked_of_new(lambda: 1, "'takes_long' in sys.modules")[-1] == [False]
 
 
-@pytest.mark.parametrize("where", ["installed", "own"])
+@pytest.mark.parametrize("where", cases(["installed", "own"]))
 def test_all_else_is_imported_by_each_worker(package, tmp_path, monkeypatch, where):
     other = package("", "not_known", is_known=False)
     if where == "own":
@@ -290,7 +281,7 @@ def test_threads_of_libraries_are_as_many_as_the_user_has_set(monkeypatch):
     assert asked_of_new(threads, "factories()")[-1] == [2]
 
 
-@pytest.mark.parametrize("name", ["gymnasium", "stable_baselines3"])
+@pytest.mark.parametrize("name", cases(["gymnasium", "stable_baselines3"]))
 def test_a_package_of_the_users_own_is_not_taken_from_elsewhere(tmp_path, monkeypatch, name):
     """Though this program has loaded the installed one, or none."""
     (tmp_path / name).mkdir()
@@ -321,11 +312,13 @@ def test_what_cannot_be_looked_into_is_left_alone(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("line", "is_needed"),
-    [
-        ("from torchrl_pool import PoolEnv", True),
-        ("from torchrl_pool import decode_text, list_tasks", False),
-        ("import torchrl_pool", False),
-    ],
+    cases(
+        [
+            ("from torchrl_pool import PoolEnv", True),
+            ("from torchrl_pool import decode_text, list_tasks", False),
+            ("import torchrl_pool", False),
+        ]
+    ),
 )
 def test_torchrl_is_imported_once_for_modules_that_take_from_this_package(monkeypatch, line, is_needed):
     """Which would import it in each worker."""
@@ -351,7 +344,7 @@ def command_of(pid):
     return b""
 
 
-@pytest.mark.parametrize("is_waited_for", [True, False])
+@pytest.mark.parametrize("is_waited_for", cases([True, False]))
 def test_a_process_that_cannot_be_forked_is_told_to_whoever_waits(monkeypatch, is_waited_for):
     reading, writing = os.pipe()
     if not is_waited_for:
@@ -423,7 +416,7 @@ class Log:
         raise AssertionError("it was written to")
 
 
-@pytest.mark.parametrize("is_terminal", [True, False, None])
+@pytest.mark.parametrize("is_terminal", cases([True, False, None]))
 def test_a_terminal_is_told_what_is_waited_for(package, monkeypatch, tmp_path, is_terminal):
     known = package("import time; time.sleep(0.3)")
     launching._end_zygote()
@@ -484,7 +477,7 @@ def test_random_streams_that_are_begun_at_import_differ_between_workers(tmp_path
     assert len({seeded for _, seeded in answers}) == 1
 
 
-@pytest.mark.parametrize("library", ["np.random.seed", "random.seed", "torch.manual_seed"])
+@pytest.mark.parametrize("library", ["torch.manual_seed", "np.random.seed", "random.seed"])
 def test_global_streams_that_a_module_seeds_stay_so(tmp_path, monkeypatch, library):
     monkeypatch.syspath_prepend(tmp_path)
     name = f"seeds_{library.replace('.', '_')}"
@@ -515,13 +508,17 @@ def test_factories_that_start_threads_are_loaded_by_each_worker(tmp_path, monkey
 
 @pytest.mark.parametrize(
     ("body", "error", "message"),
-    [
-        ("raise ValueError('not today')", RuntimeError, "ValueError: not today"),
-        ("import a_module_that_is_not_there", ImportError, "a_module_that_is_not_there"),
-        ("import os; os._exit(3)", RuntimeError, "which ended with exit code 3 meanwhile"),
-        ("raise KeyboardInterrupt", RuntimeError, "KeyboardInterrupt"),
-        ("import sys; sys.exit(1)", RuntimeError, "SystemExit"),
-    ],
+    cases(
+        default=[
+            ("raise ValueError('not today')", RuntimeError, "ValueError: not today"),
+            ("import os; os._exit(3)", RuntimeError, "which ended with exit code 3 meanwhile"),
+            ("import sys; sys.exit(1)", RuntimeError, "SystemExit"),
+        ],
+        also=[
+            ("import a_module_that_is_not_there", ImportError, "a_module_that_is_not_there"),
+            ("raise KeyboardInterrupt", RuntimeError, "KeyboardInterrupt"),
+        ],
+    ),
 )
 def test_factories_that_cannot_be_loaded_say_why(tmp_path, monkeypatch, body, error, message):
     monkeypatch.syspath_prepend(tmp_path)
@@ -530,14 +527,14 @@ def test_factories_that_cannot_be_loaded_say_why(tmp_path, monkeypatch, body, er
     module = __import__(name)
     (tmp_path / f"{name}.py").write_text(body + "\n")
     other = asked_of_new(lambda: 1, "factories()")[0]
-    files, processes, zygote = open_files(), descendants(), launching._zygote
+    files, processes, zygote = open_files(), descendants(os.getpid()), launching._zygote
     with contextlib.closing(Launcher(module.make)) as launcher:
         worker = launcher.launch(ANSWER)
         with pytest.raises(error, match=message):
             worker.wait_until_loaded()
         worker.close()
     assert open_files() == files
-    eventually(lambda: descendants() <= processes)
+    eventually(lambda: descendants(os.getpid()) <= processes)
     assert launching._zygote is zygote  # which goes on, and so do others' workers
     assert asked(other, "factories()") == 1
 
@@ -571,7 +568,7 @@ def interrupt_soon():
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
-@pytest.mark.parametrize("how", ["late", "interrupted"])
+@pytest.mark.parametrize("how", cases(["late", "interrupted"]))
 def test_a_zygote_that_does_not_answer_is_given_up(launcher, monkeypatch, how):
     """What it has started goes on, and ends it in the end."""
     monkeypatch.setattr(launching, "ENDING_SECONDS", 0.5)
@@ -601,17 +598,17 @@ def test_an_import_that_hangs_is_interrupted(tmp_path, monkeypatch):
     import hangs
 
     (tmp_path / "hangs.py").write_text("import time\ntime.sleep(1000)\n")
-    files, processes = open_files(), descendants()
+    files, processes = open_files(), descendants(os.getpid())
     interrupt_soon()
     with pytest.raises(KeyboardInterrupt):
         PoolEnv(hangs.make, 2, num_workers=2)
     assert open_files() <= files + 1  # the zygote's
-    eventually(lambda: len(descendants() - processes) <= 1)
+    eventually(lambda: len(descendants(os.getpid()) - processes) <= 1)
 
 
 def test_nothing_stays_behind():
     asked_of_new([], "1")[0].close()
-    files, processes = open_files(), descendants()
+    files, processes = open_files(), descendants(os.getpid())
     for _ in range(20):
         launcher = Launcher([])
         workers = [launcher.launch(ANSWER) for _ in range(2)]
@@ -624,7 +621,7 @@ def test_nothing_stays_behind():
             assert worker.wait(20)
             worker.close()
     assert open_files() == files
-    eventually(lambda: descendants() <= processes)
+    eventually(lambda: descendants(os.getpid()) <= processes)
 
 
 def test_defaults_for_sockets_are_for_other_sockets(tmp_path, monkeypatch):

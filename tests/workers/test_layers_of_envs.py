@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from torchrl.envs import (
     Compose,
     GymEnv,
@@ -66,7 +67,7 @@ def pool_of(make, num_workers=0):
     return PoolEnv(make, 2, num_workers=num_workers)
 
 
-@pytest.mark.parametrize("make", [levelled, transformed])
+@pytest.mark.parametrize("make", cases([levelled, transformed]))
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_attributes_of_torchrls_layers(make, num_workers):
     pool = pool_of(make, num_workers)
@@ -80,7 +81,7 @@ def test_attributes_of_torchrls_layers(make, num_workers):
     pool.close()
 
 
-@pytest.mark.parametrize("make", [levelled, transformed])
+@pytest.mark.parametrize("make", cases([levelled, transformed]))
 def test_each_name_is_where_serial_env_finds_it(make):
     pool, reference = pool_of(make), SerialEnv(2, make)
     reference.start()
@@ -124,7 +125,7 @@ def test_numbers_of_a_transform_are_reached_by_it():
     assert [one.weight.item() for one in pool.get_attr("transform")] == [1, 1]
 
 
-@pytest.mark.parametrize("encoding", [False, True])
+@pytest.mark.parametrize("encoding", cases([False, True]))
 def test_steps_follow_what_was_set_in_the_midst_of_an_episode(encoding):
     """A ``GymEnv`` as it comes is stepped by a short way, which not all attributes allow."""
 
@@ -149,9 +150,6 @@ def normalized_by_the_older():
     return TransformedEnv(GymEnv("Pendulum-v1"), VecNorm(["observation"]))
 
 
-STATE_DICTS = [normalized, normalized_by_the_older, transformed, levelled, PendulumEnv]
-
-
 def flat(state, prefix=""):
     for key, value in state.items():
         if isinstance(value, dict):
@@ -161,7 +159,9 @@ def flat(state, prefix=""):
             yield f"{prefix}{key}", np.asarray(value).tolist()
 
 
-@pytest.mark.parametrize("make", STATE_DICTS)
+@pytest.mark.parametrize(
+    "make", cases([levelled, PendulumEnv], also=[normalized, normalized_by_the_older, transformed])
+)
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_state_dicts_are_those_of_serial_env(make, num_workers):
     pool, reference = pool_of(make, num_workers), SerialEnv(2, make)
@@ -190,7 +190,7 @@ def test_state_dicts_that_do_not_fit_are_refused():
         pool.load_state_dict({})
 
 
-@pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize("task", cases(["CartPole-v1", "gymnasium:CartPole-v1"]))
 def test_state_dicts_of_other_envs_are_empty(task):
     pool = PoolEnv(task, 2)
     assert dict(pool.state_dict()) == {}

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, TimeLimit
@@ -143,12 +144,12 @@ def test_of_all_envs_one_is_tried(kind):
         assert len(tried) == count
 
 
-@pytest.mark.parametrize("late", [3, 48, 49])
+@pytest.mark.parametrize("late", cases([3, 48, 49]))
 def test_infos_that_come_late_are_found(kind, late):
     assert adapt(kind(late), ["score"]).entries[-1] == SCORE
 
 
-@pytest.mark.parametrize(("most", "seconds"), [(3, 10.0), (1_000, 0.0)])
+@pytest.mark.parametrize(("most", "seconds"), cases([(3, 10.0), (1_000, 0.0)]))
 def test_infos_are_not_waited_for_without_end(kind, monkeypatch, most, seconds):
     monkeypatch.setattr(probe, "MOST_STEPS", most)
     monkeypatch.setattr(probe, "MOST_SECONDS", seconds)
@@ -165,7 +166,7 @@ def test_infos_of_an_episode_that_is_over_are_not_there(kind):
     assert env.count == 50
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_masks_are_heeded(num_workers):
     """Of an env whose score is not there before a second step, which two of three actions would not make."""
     for _ in range(4):
@@ -180,7 +181,7 @@ def test_an_env_that_allows_no_step_tells_in_its_reset():
         adapt(Unmasked(), ["nothing"])
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_wrappers_see_no_trial(num_workers):
     def make():
         return NormalizeObservation(gymnasium.make("CartPole-v1"))
@@ -223,7 +224,7 @@ def test_statistics_of_another_name():
         PoolEnv(make, 2, num_workers=1, info_keys=["episode/r"])
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_workers", cases([0, 2]))
 def test_the_first_env_tells_for_all(num_workers):
     """What another one does not tell is zero, as in steps without that info."""
     make = [Scored, partial(Scored, 100), Scored]
@@ -265,7 +266,7 @@ class NoSeed(Scored):
         return super().reset()
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_resets_are_given_what_there_is(num_workers):
     for kind in NoOptions, NoSeed:
         with closing(PoolEnv(kind, 2, num_workers=num_workers)) as env:
@@ -325,7 +326,7 @@ def test_an_env_may_pass_on_its_simulators_state():
         assert env.get_attr("simulator")[0].count == 3
 
 
-@pytest.mark.parametrize("wrap", [lambda env: env, Forwards])
+@pytest.mark.parametrize("wrap", cases([lambda env: env, Forwards]))
 def test_what_a_wrapper_forwards_is_not_its_state(wrap):
     with closing(PoolEnv(lambda: wrap(TimeLimit(Own(), 8)), 1, num_workers=0)) as env:
         root = env.reset()
@@ -341,7 +342,7 @@ def test_what_a_wrapper_forwards_is_not_its_state(wrap):
     assert lengths == [5, 5]
 
 
-@pytest.mark.parametrize("name", ["Nothing-v0", "Nowhere/Nothing-v0", "CartPole-v77"])
+@pytest.mark.parametrize("name", cases(default=["Nothing-v0", "Nowhere/Nothing-v0"], also=["CartPole-v77"]))
 def test_envs_are_registered_where_they_are_made(name):
     with pytest.raises(EnvFailure, match="import it within the function that makes the env"):
         PoolEnv(f"gymnasium:{name}", 1, num_workers=1)

@@ -6,10 +6,11 @@ import sys
 import textwrap
 
 import pytest
+from cases import cases
 from launched import FOLDER, eventually, parent_of, run
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM", "exit", "forked"])
+@pytest.mark.parametrize("how", cases(default=["SIGKILL", "SIGTERM"], also=["exit", "forked"]))
 def test_a_pool_process_that_ends_takes_all_with_it(how):
     ended = run(
         f"""
@@ -34,7 +35,7 @@ def test_a_pool_process_that_ends_takes_all_with_it(how):
     eventually(lambda: not any(map(parent_of, pids)))
 
 
-@pytest.mark.parametrize("ended", ["worker", "zygote"])
+@pytest.mark.parametrize("ended", cases(["worker", "zygote"]))
 def test_where_sigpipe_ends_programs_an_error_tells_of_an_end(ended):
     outcome = run(
         f"""
@@ -94,7 +95,7 @@ def test_a_request_to_end_that_all_processes_get_is_for_the_pools():
     assert outcome.stdout.split() == ["15", "15"], outcome.stderr
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", cases(["spawn", "forkserver"]))
 def test_what_the_main_module_of_a_started_process_defines_is_taken_along(tmp_path, method):
     """multiprocessing gives it another name there."""
     program = tmp_path / "program.py"

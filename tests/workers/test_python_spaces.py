@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from python_envs import Dictionary, Sampled
 from torchrl.envs import GymWrapper, SerialEnv
@@ -92,7 +93,30 @@ def assert_same_steps(pool, reference, steps=7):
 
 @ENCODINGS
 @KINDS
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        default=[
+            "box",
+            "float16",
+            "picture",
+            "half bounded",
+            "without elements",
+            "bools",
+            "discrete",
+            "int8",
+            "multi-discrete",
+            "multi-discrete of one kind",
+            "multi-discrete in rows",
+            "multi-binary",
+            "tuple of discrete",
+            "dict",
+            "dict of tuple",
+            "dict with both",
+        ],
+        also=SPACES,
+    ),
+)
 def test_observations(name, wraps, categorical):
     pool, reference = pair(lambda: Sampled(deepcopy(SPACES[name])), wraps, categorical)
     if name not in NARROW:
@@ -134,7 +158,29 @@ ACTIONS = {
 
 @ENCODINGS
 @KINDS
-@pytest.mark.parametrize("name", ACTIONS)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        default=[
+            "box",
+            "float16",
+            "without dimensions",
+            "bools",
+            "discrete",
+            "int8",
+            "multi-discrete",
+            "multi-discrete of one kind",
+            "multi-discrete in rows",
+            "multi-binary",
+            "tuple",
+            "tuple of discrete",
+            "dict",
+            "dict of tuple",
+            "three choices",
+        ],
+        also=ACTIONS,
+    ),
+)
 def test_actions(name, wraps, categorical):
     pool, reference = pair(
         partial(Acted, ACTIONS[name]), wraps, categorical, make_own=partial(Acted, ACTIONS[name], looks=True)
@@ -147,7 +193,13 @@ def test_actions(name, wraps, categorical):
 
 
 @ENCODINGS
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        default=["start of discrete", "start of multi-discrete", "start of dict", "start of tuple"],
+        also=STARTS,
+    ),
+)
 def test_values_of_spaces_that_start_elsewhere(name, categorical):
     """GymEnv, which does not shift them, passes on what is not of the space; a pool shifts them."""
     space = STARTS[name]
@@ -197,7 +249,7 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("told", TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize("told", cases(TOLD.values()), ids=TOLD)
 def test_what_gym_env_converts(told):
     assert_same_steps(*pair(lambda: Told(*told), True, False))
 
@@ -220,38 +272,45 @@ def test_unlike_spaces_in_a_tuple_have_an_entry_each_and_like_ones_are_stacked()
 
 @pytest.mark.parametrize(
     ("make", "info_keys", "error", "message"),
-    [
-        (lambda: object(), (), TypeError, "expected a gymnasium.Env.*builtins.object"),
-        (lambda: gymnasium.make_vec("CartPole-v1", 2), (), TypeError, "of many envs"),
-        (lambda: SerialEnv(2, TwoAgents), (), TypeError, r"batch_size \(2,\)"),
-        (TwoAgents, ("x",), TypeError, "info_keys"),
-        (Dictionary, ("nothing",), ValueError, "'nothing'.*'count', 'deep/half'"),
-        (Dictionary, ("name",), TypeError, "info 'name'.*U4"),
-        (Dictionary, ("picture",), ValueError, "'picture'"),
-        (
-            lambda: Sampled(spaces.Dict(a=spaces.Graph(spaces.Box(0, 1), None))),
-            (),
-            TypeError,
-            "observation 'a'.*Graph",
-        ),
-        (lambda: Sampled(spaces.Sequence(BOX)), (), TypeError, "observation 'observation'.*Sequence"),
-        (lambda: Sampled(spaces.Graph(BOX, None)), (), TypeError, "Graph"),
-        (lambda: Sampled(action_space=spaces.Text(3)), (), TypeError, "action 'action'.*Text"),
-        (lambda: Sampled(spaces.Box(0, 1, (2,), np.longdouble)), (), TypeError, "float128"),
-        (lambda: Sampled(spaces.Dict({"a/b": BOX})), (), ValueError, "'a/b'"),
-        (lambda: Sampled(spaces.Dict(done=BOX)), (), ValueError, "'done'"),
-        (lambda: Sampled(spaces.Dict(next=spaces.Dict(a=BOX))), (), ValueError, "'next/a'.*TorchRL's own"),
-        (lambda: Sampled(spaces.Dict(_reset=BOX)), (), ValueError, "'_reset'.*TorchRL's own"),
-        (lambda: Sampled(spaces.Dict(env_index=BOX)), (), ValueError, "'env_index'.*TorchRL's own"),
-        (lambda: Sampled(spaces.Dict(reward=BOX)), (), ValueError, "'reward'"),
-        (lambda: Sampled(spaces.Dict(action=BOX)), (), ValueError, "'action'"),
-        (
-            lambda: Sampled(spaces.Dict(a=BOX), spaces.Dict(a=spaces.Dict(b=BOX))),
-            (),
-            ValueError,
-            "'a/b'.*'a'",
-        ),
-    ],
+    cases(
+        [
+            (lambda: object(), (), TypeError, "expected a gymnasium.Env.*builtins.object"),
+            (lambda: gymnasium.make_vec("CartPole-v1", 2), (), TypeError, "of many envs"),
+            (lambda: SerialEnv(2, TwoAgents), (), TypeError, r"batch_size \(2,\)"),
+            (TwoAgents, ("x",), TypeError, "info_keys"),
+            (Dictionary, ("nothing",), ValueError, "'nothing'.*'count', 'deep/half'"),
+            (Dictionary, ("name",), TypeError, "info 'name'.*U4"),
+            (Dictionary, ("picture",), ValueError, "'picture'"),
+            (
+                lambda: Sampled(spaces.Dict(a=spaces.Graph(spaces.Box(0, 1), None))),
+                (),
+                TypeError,
+                "observation 'a'.*Graph",
+            ),
+            (lambda: Sampled(spaces.Sequence(BOX)), (), TypeError, "observation 'observation'.*Sequence"),
+            (lambda: Sampled(spaces.Graph(BOX, None)), (), TypeError, "Graph"),
+            (lambda: Sampled(action_space=spaces.Text(3)), (), TypeError, "action 'action'.*Text"),
+            (lambda: Sampled(spaces.Box(0, 1, (2,), np.longdouble)), (), TypeError, "float128"),
+            (lambda: Sampled(spaces.Dict({"a/b": BOX})), (), ValueError, "'a/b'"),
+            (lambda: Sampled(spaces.Dict(done=BOX)), (), ValueError, "'done'"),
+            (
+                lambda: Sampled(spaces.Dict(next=spaces.Dict(a=BOX))),
+                (),
+                ValueError,
+                "'next/a'.*TorchRL's own",
+            ),
+            (lambda: Sampled(spaces.Dict(_reset=BOX)), (), ValueError, "'_reset'.*TorchRL's own"),
+            (lambda: Sampled(spaces.Dict(env_index=BOX)), (), ValueError, "'env_index'.*TorchRL's own"),
+            (lambda: Sampled(spaces.Dict(reward=BOX)), (), ValueError, "'reward'"),
+            (lambda: Sampled(spaces.Dict(action=BOX)), (), ValueError, "'action'"),
+            (
+                lambda: Sampled(spaces.Dict(a=BOX), spaces.Dict(a=spaces.Dict(b=BOX))),
+                (),
+                ValueError,
+                "'a/b'.*'a'",
+            ),
+        ]
+    ),
 )
 def test_what_cannot_be_adapted_is_refused(make, info_keys, error, message):
     with pytest.raises(error, match=message):

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from tensordict import TensorDict
 from torchrl.data import Binary, Bounded, Composite, Unbounded
@@ -99,7 +100,7 @@ def assert_same(ours, theirs):
             assert a[key].numpy().tobytes() == b[key].numpy().tobytes(), key
 
 
-@pytest.mark.parametrize("dtype", OF_GYM_ENV)
+@pytest.mark.parametrize("dtype", cases(default=["int32", "int64"], also=OF_GYM_ENV))
 @pytest.mark.parametrize("wraps", [False, True], ids=["gymnasium", "GymWrapper"])
 def test_tensors_are_those_of_serial_env(dtype, wraps):
     def make():
@@ -120,7 +121,7 @@ def test_tensors_are_those_of_serial_env(dtype, wraps):
     pool.close()
 
 
-@pytest.mark.parametrize("dtype", OTHERS)
+@pytest.mark.parametrize("dtype", cases(default=["uint32", "uint64"], also=OTHERS))
 def test_tensors_of_unsigned_integers_hold_what_envs_show(dtype):
     """TorchRL has no spec for them; the values are those of the envs, each by itself."""
     pool = PoolEnv(lambda: Numbers(dtype), N, num_workers=0, info_keys=["told", "number"])
@@ -148,7 +149,7 @@ def test_tensors_of_unsigned_integers_hold_what_envs_show(dtype):
     pool.close()
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", cases(default=["uint8", "float16"], also=ALL))
 def test_all_calls_take_and_give_them(dtype):
     def make():
         return Numbers(dtype, length=30)
@@ -181,7 +182,7 @@ def test_all_calls_take_and_give_them(dtype):
     pool.close()
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", cases(default=["int8", "uint16"], also=ALL))
 def test_collectors_write_them(dtype):
     def make():
         return Numbers(dtype)
@@ -198,7 +199,9 @@ def test_collectors_write_them(dtype):
     collector.shutdown()
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize(
+    "dtype", cases(default=["bool", "uint8", "int8", "int32", "float16", "float64"], also=ALL)
+)
 def test_strict_actions_are_within_their_bounds(dtype):
     pool = PoolEnv(lambda: Numbers(dtype), N, num_workers=0, check_actions="strict")
     root, action = pool.reset(), torch.zeros(N, 2, dtype=getattr(torch, dtype))
@@ -233,7 +236,7 @@ def test_nan_among_float16_is_found():
         pool.rand_step(pool.reset())
 
 
-@pytest.mark.parametrize("wanted", [torch.float32, torch.float64])
+@pytest.mark.parametrize("wanted", cases([torch.float32, torch.float64]))
 def test_float16_observations_in_another_dtype(wanted):
     pools = [PoolEnv(lambda: Numbers("float16"), N, num_workers=0, obs_dtype=one) for one in (None, wanted)]
     own, converted = (pool.reset(seed=1) for pool in pools)
@@ -268,9 +271,9 @@ class Paying(EnvBase):
 
 
 @pytest.mark.parametrize(
-    "reward", [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float64]
+    "reward", [torch.uint8, torch.bool, torch.int32, torch.int64, torch.float16, torch.float64]
 )
-@pytest.mark.parametrize("observation", [torch.float16, torch.uint16, torch.int16])
+@pytest.mark.parametrize("observation", cases(default=[torch.float16, torch.uint16], also=[torch.int16]))
 def test_rewards_of_torchrl_envs_have_their_dtypes(reward, observation):
     def make():
         return Paying(reward, observation)
@@ -292,7 +295,7 @@ def test_dtypes_that_numpy_has_not_are_refused():
         PoolEnv(lambda: Paying(torch.float32, torch.bfloat16), N, num_workers=0)
 
 
-@pytest.mark.parametrize("dtype", ["float16", *OTHERS])
+@pytest.mark.parametrize("dtype", cases(default=["uint16", "uint32"], also=["float16", *OTHERS]))
 def test_fused_transforms_leave_what_they_have_no_stages_for(dtype):
     """They are TorchRL's then, and the results the same."""
     torch_dtype = getattr(torch, dtype)

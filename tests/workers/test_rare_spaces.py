@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from tensordict import TensorDict
@@ -94,7 +95,7 @@ def assert_like(one, other):
             assert_like(mine, theirs)
 
 
-@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("space", cases(SPACES.values()), ids=SPACES)
 def test_vector_envs_have_the_arrays_of_sync_vector_env(space):
     action = spaces.Dict(act=space) if isinstance(space, spaces.Dict) else space
     reference, pool = vector_envs(action, space)
@@ -107,7 +108,7 @@ def test_vector_envs_have_the_arrays_of_sync_vector_env(space):
         assert_like(pool.step(action)[:2], reference.step(action)[:2])
 
 
-@pytest.mark.parametrize("encoding", [True, False])
+@pytest.mark.parametrize("encoding", cases([True, False]))
 def test_rows_of_unlike_choices_in_tensordicts(encoding):
     pool = PoolEnv(lambda: Drawn(UNLIKE, UNLIKE), 3, num_workers=0, categorical_action_encoding=encoding)
     spec = pool.action_spec
@@ -186,7 +187,9 @@ def test_one_hot_vectors_of_torchrl_envs_choose_something(spec):
                 pool.step(root.set("action", one))
 
 
-@pytest.mark.parametrize("make", [partial(GymEnv, "CartPole-v1"), "gymnasium:CartPole-v1", "CartPole-v1"])
+@pytest.mark.parametrize(
+    "make", cases(default=["gymnasium:CartPole-v1", "CartPole-v1"], also=[partial(GymEnv, "CartPole-v1")])
+)
 def test_one_hot_vectors_choose_something_in_every_kind_of_env(make):
     with closing(PoolEnv(make, 1)) as pool:
         root = pool.reset()
@@ -195,7 +198,7 @@ def test_one_hot_vectors_choose_something_in_every_kind_of_env(make):
             pool.step(root.set("action", pool.action_spec.zero()))
 
 
-@pytest.mark.parametrize("low", [LARGE + 1, -(2**62) - 1, -(2**63)])
+@pytest.mark.parametrize("low", cases(default=[LARGE + 1, -(2**62) - 1], also=[-(2**63)]))
 def test_large_bounds_are_exact(low):
     space = box(np.int64, low, low + 3)
     pool, reference = (
@@ -227,7 +230,7 @@ FLOATS = {
 }
 
 
-@pytest.mark.parametrize(("space", "action"), FLOATS.values(), ids=FLOATS)
+@pytest.mark.parametrize(("space", "action"), cases(FLOATS.values()), ids=FLOATS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_whole_numbers_among_floats_are_choices(space, action, dtype):
     pool = PoolVectorEnv(lambda: Drawn(space), 2, num_workers=0)
@@ -244,21 +247,25 @@ def test_whole_numbers_among_floats_are_choices(space, action, dtype):
 
 @pytest.mark.parametrize(
     ("space", "action", "message"),
-    [
-        (spaces.Discrete(3, start=5), [5, 8], r"'action' of env 1: expected one of 5 to 7, got 8"),
-        (spaces.Discrete(3, start=-1), [-2, 0], r"'action' of env 0: expected one of -1 to 1, got -2"),
-        (
-            spaces.MultiDiscrete([2, 11], start=[0, 25]),
-            [[1, 25], [1, 10]],
-            r"'action' of env 1, element 1: expected one of 25 to 35, got 10",
-        ),
-        (
-            spaces.Dict(a=spaces.Dict(b=spaces.Discrete(2, start=1))),
-            {"a": {"b": [0, 1]}},
-            r"'a/b' of env 0: expected one of 1 to 2, got 0",
-        ),
-        (spaces.Discrete(3), [0, 3], r"'action' of env 1: expected one of 0 to 2, got 3"),
-    ],
+    cases(
+        default=[
+            (spaces.Discrete(3, start=-1), [-2, 0], r"'action' of env 0: expected one of -1 to 1, got -2"),
+            (
+                spaces.MultiDiscrete([2, 11], start=[0, 25]),
+                [[1, 25], [1, 10]],
+                r"'action' of env 1, element 1: expected one of 25 to 35, got 10",
+            ),
+            (
+                spaces.Dict(a=spaces.Dict(b=spaces.Discrete(2, start=1))),
+                {"a": {"b": [0, 1]}},
+                r"'a/b' of env 0: expected one of 1 to 2, got 0",
+            ),
+        ],
+        also=[
+            (spaces.Discrete(3, start=5), [5, 8], r"'action' of env 1: expected one of 5 to 7, got 8"),
+            (spaces.Discrete(3), [0, 3], r"'action' of env 1: expected one of 0 to 2, got 3"),
+        ],
+    ),
 )
 def test_refusals_name_the_numbers_that_were_sent(space, action, message):
     pool = PoolVectorEnv(lambda: Drawn(space), 2, num_workers=0)

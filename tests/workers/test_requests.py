@@ -6,6 +6,7 @@ import signal
 import gymnasium
 import numpy as np
 import pytest
+from cases import cases
 from gymnasium import spaces
 from python_envs import WHERE
 
@@ -82,7 +83,7 @@ def loading(pool, states):
     assert seen(stepped["next"]) == [[0, 0, 2]] * 2
 
 
-@pytest.mark.parametrize("call", [asynchronous_reset, seeding, loading])
+@pytest.mark.parametrize("call", cases(default=[asynchronous_reset, seeding], also=[loading]))
 def test_a_dead_worker_is_revived(make_pool, call):
     pool = make_pool(Told, 2, num_workers=2)
     _, root = pool.step_and_maybe_reset(pool.rand_action(pool.reset()))

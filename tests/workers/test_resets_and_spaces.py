@@ -5,6 +5,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from cases import cases
 from gymnasium.vector import SyncVectorEnv
 from python_envs import Sampled
 from stable_baselines3.common.monitor import Monitor
@@ -40,7 +41,10 @@ def as_it_is(env):
 
 @pytest.mark.parametrize(
     ("wrap", "num_workers"),
-    [(as_it_is, 0), (Monitor, 0), (Forwarding, 0), (lambda env: Monitor(Forwarding(env)), 0), (Monitor, 1)],
+    cases(
+        default=[(as_it_is, 0), (Forwarding, 0), (lambda env: Monitor(Forwarding(env)), 0)],
+        also=[(Monitor, 0), (Monitor, 1)],
+    ),
 )
 @pytest.mark.parametrize("front", [PoolEnv, PoolVectorEnv, PoolVecEnv])
 def test_a_reset_that_takes_no_options_is_given_none(wrap, front, num_workers):
@@ -72,7 +76,7 @@ SPACES = {
 }
 
 
-@pytest.mark.parametrize(("first", "second", "message"), SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize(("first", "second", "message"), cases(SPACES.values()), ids=SPACES)
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_vector_envs_refuse_spaces_that_differ(first, second, message, num_workers):
     makes = [partial(Sampled, *first), partial(Sampled, *first), partial(Sampled, *second)]

@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from launched import killed, open_files
 from python_envs import WHERE
 from torchrl.envs import (
@@ -125,7 +126,7 @@ def test_sending_while_a_state_is_saved(make_pool):
     saver.join()
 
 
-@pytest.mark.parametrize("interrupted", [0, 1])
+@pytest.mark.parametrize("interrupted", cases([0, 1]))
 def test_an_interrupt_in_a_reset_that_a_transform_asks_for(interrupted):
     pool = PoolEnv(Steps, 2, num_workers=0)
     env = fuse(TransformedEnv(pool, StepCounter(max_steps=2)))
@@ -138,7 +139,7 @@ def test_an_interrupt_in_a_reset_that_a_transform_asks_for(interrupted):
     assert env.rollout(3, break_when_any_done=False).shape == torch.Size([2, 3])
 
 
-@pytest.mark.parametrize("character", ["é", "€", "😀"])
+@pytest.mark.parametrize("character", cases(default=["€", "😀"], also=["é"]))
 def test_a_message_that_is_cut_ends_between_characters(character):
     """Wherever its end may lie among the bytes of a character."""
 
@@ -209,7 +210,7 @@ def test_questions_of_several_threads():
 # ---- what a failure says
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_texts_that_utf_8_cannot_hold(num_workers):
     env = Steps()
     env.raises = ("reset", ValueError("cannot read " + os.fsdecode(b"caf\xe9.xml")))
@@ -232,7 +233,7 @@ class Wrong(Steps):
         return 3, 1.0, False, False, {}
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("num_workers", cases([0, 1]))
 def test_what_the_executor_finds_wrong_is_said(num_workers):
     pool = PoolEnv(Wrong, 1, num_workers=num_workers)
     pool.reset()
@@ -243,7 +244,9 @@ def test_what_the_executor_finds_wrong_is_said(num_workers):
 # ---- spaces and limits
 
 
-@pytest.mark.parametrize(("limit", "ends"), [(600, [600]), (None, []), (150, [150, 300, 450, 600])])
+@pytest.mark.parametrize(
+    ("limit", "ends"), cases(default=[(600, [600]), (150, [150, 300, 450, 600])], also=[(None, [])])
+)
 def test_a_limit_takes_the_place_of_the_registered_one(limit, ends):
     pool = PoolEnv("gymnasium:MountainCar-v0", 1, num_workers=0, max_episode_steps=limit)
     data = pool.rollout(601, break_when_any_done=False)
@@ -317,8 +320,8 @@ def test_an_interrupt_while_a_state_is_saved_or_set(call):
     pool.close()
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, TimeoutError, RuntimeError, InterruptedError])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("interrupt", [RuntimeError, KeyboardInterrupt, TimeoutError, InterruptedError])
+@pytest.mark.parametrize("when", cases(["before", "after"]))
 def test_an_interrupt_around_an_answer(monkeypatch, interrupt, when):
     """The next question gets its own."""
     pool = PoolEnv(Steps, 4, num_workers=2)
@@ -380,7 +383,6 @@ def test_an_interrupt_while_a_worker_is_replaced():
     pool.close()
 
 
-@pytest.mark.slow
 def test_interrupts_while_all_workers_are_asked():
     """Whenever they come, the next question is answered."""
     pool, rng = PoolEnv(Steps, 2, num_workers=2), random.Random(0)
@@ -400,7 +402,6 @@ def test_interrupts_while_all_workers_are_asked():
     pool.close()
 
 
-@pytest.mark.slow
 def test_an_interrupt_as_a_pool_begins_to_close():
     """Its workers are closed nevertheless, and the next reset starts new ones."""
     pool = PoolEnv(Steps, 2, num_workers=1)

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from cases import cases
 from tensordict import TensorDict
 from torchrl.envs import GymEnv, PendulumEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv
 from torchrl_envs import Stateless
@@ -57,7 +58,7 @@ def assert_equal(one, other):
         assert torch.equal(one[key], other[key]), key
 
 
-@pytest.mark.parametrize(("make", "key", "value"), ENVS.values(), ids=ENVS)
+@pytest.mark.parametrize(("make", "key", "value"), cases(ENVS.values()), ids=ENVS)
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_step_reads_what_the_caller_wrote(make, key, value, num_workers):
     reference, pool = envs(make, num_workers=num_workers)
@@ -119,7 +120,7 @@ def test_one_env_of_a_pool():
     assert after["next", "th"] == expected["next", "th"][1]
 
 
-@pytest.mark.parametrize("is_fused", [False, True])
+@pytest.mark.parametrize("is_fused", cases([False, True]))
 def test_under_transforms_of_the_batch(is_fused):
     def around(env):
         return TransformedEnv(env, StepCounter(4))
@@ -136,7 +137,7 @@ def test_under_transforms_of_the_batch(is_fused):
         assert_equal(other, one)
 
 
-@pytest.mark.parametrize("set_state", [True, False])
+@pytest.mark.parametrize("set_state", cases([True, False]))
 def test_a_reset_begins_from_the_state_that_it_is_given(set_state):
     reference, pool = envs(PendulumEnv)
     begun = []
@@ -192,10 +193,16 @@ def test_a_restored_env_goes_on_from_what_was_saved():
 
 @pytest.mark.parametrize(
     ("value", "error", "message"),
-    [
-        (torch.zeros(3), ValueError, r"'th': expected shape \[2\], got \[3\]"),
-        (torch.zeros(2, dtype=torch.complex64), TypeError, "'th': expected a tensor of dtype torch.float32"),
-    ],
+    cases(
+        [
+            (torch.zeros(3), ValueError, r"'th': expected shape \[2\], got \[3\]"),
+            (
+                torch.zeros(2, dtype=torch.complex64),
+                TypeError,
+                "'th': expected a tensor of dtype torch.float32",
+            ),
+        ]
+    ),
 )
 def test_states_that_do_not_fit_are_refused(value, error, message):
     _, pool = envs(PendulumEnv, 2)

@@ -9,6 +9,7 @@ from functools import partial
 
 import gymnasium
 import pytest
+from cases import cases
 from processes import run, run_program
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -25,7 +26,7 @@ def test_a_path_longer_than_an_argument():
     assert run(folders + STARTS) == ""
 
 
-@pytest.mark.parametrize("executable", ["''", "'/usr/bin/env'"])
+@pytest.mark.parametrize("executable", ["'/usr/bin/env'", "''"])
 def test_an_executable_that_is_no_python(executable):
     """As where Python is embedded in another program."""
     change = f"""
@@ -87,14 +88,14 @@ with open(sys.argv[1], "w") as file:
 """
 
 
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("closed", cases(default=[(0,), (2,)], also=[(1,), (0, 1, 2)]), ids=str)
 def test_standard_streams_that_are_closed(tmp_path, closed):
     run_program(CLOSED, tmp_path / "mark", *closed)
     assert (tmp_path / "mark").read_text() == "done"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR1, signal.SIGRTMIN + 6, signal.SIGRTMAX - 1])
-@pytest.mark.parametrize("respawn", [False, True])
+@pytest.mark.parametrize("respawn", cases([False, True]))
 def test_workers_that_any_signal_has_ended(number, respawn):
     env = PoolEnv("gymnasium:CartPole-v1", 2, num_workers=2, respawn=respawn)
     root = env.rand_action(env.reset())
@@ -144,7 +145,11 @@ class Raises(gymnasium.Wrapper):
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize(
-    "kind", ["text for a number", "notes that are none", "a str that raises", "a module that is none"]
+    "kind",
+    cases(
+        default=["text for a number", "a str that raises"],
+        also=["notes that are none", "a module that is none"],
+    ),
 )
 def test_exceptions_that_cannot_be_formatted_are_their_envs_failures(kind, num_workers):
     makes = [lambda: gymnasium.make("CartPole-v1"), lambda: Raises(kind)]

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
@@ -48,7 +49,7 @@ class Missions(spaces.Space[str]):
         return isinstance(x, str)
 
 
-@pytest.mark.parametrize(("space", "length"), [(None, 18), (Missions(), 512)])
+@pytest.mark.parametrize(("space", "length"), cases([(None, 18), (Missions(), 512)]))
 def test_characters_decode_to_what_the_env_said(space, length):
     env = PoolEnv(lambda: Saying(space), 2, num_workers=1)
     try:
@@ -70,7 +71,7 @@ def test_a_text_that_is_too_long_names_its_space():
         env.close()
 
 
-@pytest.mark.parametrize("space", [None, Missions()])
+@pytest.mark.parametrize("space", cases([None, Missions()]))
 def test_vector_envs_give_strings_as_sync_vector_env(space):
     ours = PoolVectorEnv(lambda: Saying(space), 3)
     theirs = SyncVectorEnv([lambda: Saying(space)] * 3)
@@ -111,14 +112,22 @@ def words(*numbers):
 
 @pytest.mark.parametrize(
     ("given", "error", "match"),
-    [
-        (torch.zeros(3), TypeError, "uint8, or words of missions as int64 .*, got float32"),
-        (np.uint8(3), ValueError, "a single number"),
-        (torch.zeros(3, dtype=torch.int64), ValueError, "expected the 50 numbers of mission='words'.*got 3 "),
-        (torch.eye(50, dtype=torch.int64), ValueError, "zeros behind"),  # numbers of missions, one-hot
-        (words(61), ValueError, "from 1 to 60"),
-        (words(-1), ValueError, "from 1 to 60"),
-    ],
+    cases(
+        default=[
+            (torch.zeros(3), TypeError, "uint8, or words of missions as int64 .*, got float32"),
+            (np.uint8(3), ValueError, "a single number"),
+            (
+                torch.zeros(3, dtype=torch.int64),
+                ValueError,
+                "expected the 50 numbers of mission='words'.*got 3 ",
+            ),
+            (words(-1), ValueError, "from 1 to 60"),
+        ],
+        also=[
+            (torch.eye(50, dtype=torch.int64), ValueError, "zeros behind"),
+            (words(61), ValueError, "from 1 to 60"),
+        ],
+    ),
 )
 def test_decode_text_refuses_what_holds_no_text(given, error, match):
     with pytest.raises(error, match=match):

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from cases import cases
 
 from torchrl_pool import EnvFailure, PoolEnv
 
@@ -60,7 +61,7 @@ def test_an_env_that_has_its_pool_work(call):
     pool.close()
 
 
-@pytest.mark.parametrize("look", [None, "get_attr", "get_state"])
+@pytest.mark.parametrize("look", cases(default=["get_attr", "get_state"], also=[None]))
 def test_an_env_that_was_lost_is_told_of_although_somebody_has_looked_at_it(look):
     pool = PoolEnv(Counts, 3, num_workers=1, respawn=True)
     root = stepped(pool, pool.reset())[1]

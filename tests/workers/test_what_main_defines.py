@@ -4,6 +4,7 @@ import ast
 from functools import cache
 
 import pytest
+from cases import cases
 from launched import run
 
 CASES = """
@@ -149,7 +150,7 @@ def outcomes():
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cases(default=["a cached function", "a copy", "an enum"], also=NAMES))
 def test_what_main_defines_does_there_what_it_does_here(name):
     is_same, shown = outcomes()[name]
     assert is_same, shown

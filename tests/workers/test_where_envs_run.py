@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from python_envs import Sampled
 from torchrl.envs import GymEnv, SerialEnv, TransformedEnv
 from torchrl.envs.transforms import RewardSum
@@ -42,7 +43,7 @@ class Noted(Sampled):
         self.note("closed")
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_workers", cases([0, 2]))
 def test_envs_do_only_what_they_are_asked_to(tmp_path, num_workers):
     """A robot that is made does not move by itself."""
     path = tmp_path / "notes"
@@ -83,7 +84,7 @@ def test_envs_are_made_in_order():
         assert pool.get_attr("number") == expected
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 2, 8])
+@pytest.mark.parametrize("num_workers", cases(default=[0, 2], also=[1, 8]))
 def test_where_they_run_changes_no_number(num_workers):
     with PoolEnv("gymnasium:CartPole-v1", 8, num_workers=num_workers, seed=0) as pool:
         reference = SerialEnv(8, partial(GymEnv, "CartPole-v1"))
@@ -98,15 +99,15 @@ def test_where_they_run_changes_no_number(num_workers):
 
 @pytest.mark.parametrize(
     ("num_workers", "num_envs", "processors", "microseconds", "advice"),
-    [
-        (0, 8, 2, 60, "num_workers=2"),
-        (0, 8, 64, 250, "num_workers=8"),
-        (0, 8, 2, 40, ""),
-        (0, 1, 2, 1_000, ""),
-        (0, 8, 1, 1_000, ""),
-        (2, 8, 2, 20, "num_workers=0"),
-        (2, 8, 2, 60, ""),
-    ],
+    cases(
+        default=[(0, 8, 2, 60, "num_workers=2"), (0, 8, 2, 40, ""), (2, 8, 2, 20, "num_workers=0")],
+        also=[
+            (0, 8, 64, 250, "num_workers=8"),
+            (0, 1, 2, 1_000, ""),
+            (0, 8, 1, 1_000, ""),
+            (2, 8, 2, 60, ""),
+        ],
+    ),
 )
 def test_advice(num_workers, num_envs, processors, microseconds, advice):
     steps = 2_100_000 // microseconds

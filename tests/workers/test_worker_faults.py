@@ -1,5 +1,7 @@
 """Envs of Python that fail, hang, or take their process with them."""
 
+import contextlib
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -7,8 +9,11 @@ import signal
 import time
 from functools import partial
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
+from cases import cases
 from launched import killed, open_files
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 
@@ -46,11 +51,13 @@ def step(pool, root):
 @pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
 @pytest.mark.parametrize(
     ("event", "report"),
-    [
-        ("raise", "ValueError: as the script says in step 3"),
-        ("shape", r"entry 'observation': expected float32 \[3\], got float32 \[4\]"),
-        ("dtype", r"entry 'observation': expected float32 \[3\], got <U1 \[3\]"),
-    ],
+    cases(
+        default=[
+            ("raise", "ValueError: as the script says in step 3"),
+            ("shape", r"entry 'observation': expected float32 \[3\], got float32 \[4\]"),
+        ],
+        also=[("dtype", r"entry 'observation': expected float32 \[3\], got <U1 \[3\]")],
+    ),
 )
 def test_a_step_that_fails(make_pool, event, report, where):
     """The failure names env and step and has its traceback; the others move; a reset revives it."""
@@ -81,7 +88,7 @@ def test_a_reset_that_fails(make_pool):
 
 
 @pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
-@pytest.mark.parametrize("sick", [0, 1, 2])
+@pytest.mark.parametrize("sick", cases(default=[1, 2], also=[0]))
 def test_an_env_that_cannot_be_made(where, sick):
     def broken():
         raise OSError("no such thing")
@@ -104,7 +111,7 @@ def test_envs_that_do_not_fit_together():
         PoolEnv(dict, 2)
 
 
-@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+@pytest.mark.parametrize("where", cases(WHERE.values()), ids=WHERE)
 def test_one_env_for_many_is_refused(where):
     env = Sampled()
     for makers in (lambda: env, [lambda: env, lambda: env, Sampled, Sampled]):
@@ -140,7 +147,7 @@ def test_close_that_fails():
 
 @pytest.mark.parametrize(
     ("event", "report"),
-    [("exit", "ended with exit code 3"), ("crash", r"was killed by signal 11 \(SIGSEGV\)")],
+    cases([("exit", "ended with exit code 3"), ("crash", r"was killed by signal 11 \(SIGSEGV\)")]),
 )
 def test_a_worker_that_ends(make_pool, event, report):
     """Its envs fail, those of other workers go on, and a reset has it started anew."""
@@ -257,7 +264,7 @@ def test_closing_a_pool_of_the_parents():
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("has_run", [False, True])
+@pytest.mark.parametrize("has_run", cases([False, True]))
 def test_a_pool_that_does_not_run_is_used_on_both_sides_of_a_fork(num_workers, has_run):
     pool = PoolEnv(Sampled, 4, num_workers=num_workers)
     if has_run:
@@ -290,7 +297,7 @@ def test_only_the_envs_that_are_reset_revive(make_pool):
         step(pool, root)
 
 
-@pytest.mark.parametrize("road", ["step_and_maybe_reset", "step"])
+@pytest.mark.parametrize("road", cases(["step_and_maybe_reset", "step"]))
 @pytest.mark.parametrize("event", ["exit", 60.0])
 def test_respawn(make_pool, road, event):
     """No error: rows of what was lost are truncated and flagged, and their envs begin anew."""
@@ -312,6 +319,71 @@ def test_respawn(make_pool, road, event):
     assert following["observation"][:, 0].tolist() == pytest.approx([0.02, 0.02, 0, 0])
     data, following = step(pool, following)
     assert data["next", "observation"][:, 0].tolist() == pytest.approx([0.03, 0.03, 0.01, 0.01])
+
+
+@pytest.mark.parametrize("event", cases(["exit", 60.0]))
+def test_respawn_in_the_middle_of_a_workers_envs(event):
+    """Those that had finished keep their results and begin anew in the next step; the rest begins now."""
+    limit = 1.0 if event != "exit" else None
+    pool = PoolEnv(factories({2: event}), NUM_ENVS, num_workers=1, respawn=True, step_timeout=limit)
+    root, lost, seen = pool.reset(), [], []
+    for _ in range(3):
+        data, root = step(pool, root)
+        lost.append(data["next", "respawned"].flatten().tolist())
+        seen.append(data["next", "observation"][:, 0].mul(100).round().tolist())
+    assert lost == [[False] * 4, [False, False, True, True], [True, True, False, False]]
+    assert seen == [[1, 1, 1, 1], [2, 2, 0, 0], [0, 0, 1, 1]]
+    pool.close()
+
+
+class Overwrites(gymnasium.Wrapper):
+    """Its third step fills all memory that the worker shares with its pool, and hangs."""
+
+    def __init__(self):
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self.steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 3:
+            with open("/proc/self/maps") as maps:
+                shared = [line.split()[0].split("-") for line in maps if "memfd:torchrl_pool" in line]
+            for start, end in shared:
+                ctypes.memset(int(start, 16), 0xFF, int(end, 16) - int(start, 16))
+            time.sleep(1000)
+        return self.env.step(action)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no /proc/self/maps")
+def test_an_env_that_overwrites_the_shared_memory_is_given_up():
+    pool = PoolEnv([Overwrites, partial(gymnasium.make, "CartPole-v1")], 2, num_workers=2)
+    with pytest.raises(EnvFailure, match="something in it has overwritten memory that it shares"):
+        pool.rollout(3)
+    with contextlib.suppress(EnvFailure):  # of the other worker, whose mailbox was overwritten too
+        pool.reset()
+    pool.rollout(2)
+    pool.close()
+
+
+class Stubborn(np.ndarray):
+    """Stays what it is."""
+
+    def astype(self, *args, **kwargs):
+        return self
+
+
+class ShowsStubborn(gymnasium.Wrapper):
+    def step(self, action):
+        observation, *rest = self.env.step(action)
+        return observation.astype(np.float64).view(Stubborn), *rest
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_an_array_that_cannot_be_cast_is_its_envs_failure(num_workers):
+    pool = PoolEnv(lambda: ShowsStubborn(gymnasium.make("CartPole-v1")), 2, num_workers=num_workers)
+    with pytest.raises(EnvFailure, match="entry 'observation': expected float32"):
+        pool.rollout(3)
+    pool.close()
 
 
 def test_a_hang_is_given_up(make_pool):
@@ -338,7 +410,7 @@ def test_results_of_others_while_one_hangs(make_pool):
 
 
 @pytest.mark.parametrize("respawn", [False, True])
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("error", cases(default=[SystemExit, GeneratorExit], also=[KeyboardInterrupt]))
 def test_what_would_end_a_program_is_an_envs_failure_in_a_worker(make_pool, error, respawn):
     """The worker lives on, with its other envs; each reset revives the env."""
     pool = make_pool({1: error("no licence")}, respawn=respawn)
@@ -469,14 +541,18 @@ def raised(error, note=""):
 
 @pytest.mark.parametrize(
     ("lines", "first"),
-    [
-        (raised(ValueError("the cart broke"), "see the manual"), "ValueError: the cart broke"),
-        (raised(ExceptionGroup("two", [ValueError("a"), ValueError("b")])), "ExceptionGroup: two (2 sub"),
-        (raised(ValueError("before\0after")), r"ValueError: before\x00after"),
-        (raised(ValueError("one\ntwo")), "ValueError: one"),
-        (raised(SyntaxError("wrong", ("file.py", 3, 1, "a b"))), "SyntaxError: wrong"),
-        (raised(ValueError("x" * 5_000_000)), "ValueError: xxx"),
-    ],
+    cases(
+        default=[
+            (raised(ValueError("before\0after")), r"ValueError: before\x00after"),
+            (raised(ValueError("one\ntwo")), "ValueError: one"),
+            (raised(SyntaxError("wrong", ("file.py", 3, 1, "a b"))), "SyntaxError: wrong"),
+        ],
+        also=[
+            (raised(ValueError("the cart broke"), "see the manual"), "ValueError: the cart broke"),
+            (raised(ExceptionGroup("two", [ValueError("a"), ValueError("b")])), "ExceptionGroup: two (2 sub"),
+            (raised(ValueError("x" * 5_000_000)), "ValueError: xxx"),
+        ],
+    ),
 )
 def test_first_lines_of_failures(lines, first):
     assert lines[0].startswith(first)
@@ -486,11 +562,13 @@ def test_first_lines_of_failures(lines, first):
 
 @pytest.mark.parametrize(
     ("value", "report"),
-    [
-        (2.5, r"entry 'score': expected int64 \[\], got float: 'float' object"),
-        (1 << 70, r"entry 'score': expected int64 \[\], got int: .* too (big|large)"),
-        (None, None),
-    ],
+    cases(
+        [
+            (2.5, r"entry 'score': expected int64 \[\], got float: 'float' object"),
+            (1 << 70, r"entry 'score': expected int64 \[\], got int: .* too (big|large)"),
+            (None, None),
+        ]
+    ),
 )
 def test_infos_that_change_their_kind(make_pool, value, report):
     class Scored(Sampled):
@@ -512,7 +590,7 @@ def test_infos_that_change_their_kind(make_pool, value, report):
 
 @pytest.mark.parametrize(
     ("key", "message"),
-    [("winner", "or it was None; there is 'deep/x'"), ("deep", "a dict; in it there is 'deep/x'")],
+    cases([("winner", "or it was None; there is 'deep/x'"), ("deep", "a dict; in it there is 'deep/x'")]),
 )
 def test_info_keys_that_cannot_be(key, message):
     class Telling(Sampled):

@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from gymnasium import spaces
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 from tensordict.nn import TensorDictModule
@@ -35,8 +36,8 @@ def assert_same(ours, theirs):
             assert torch.equal(ours.get(key), value), key
 
 
-@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
-@pytest.mark.parametrize("groups", [False, True], ids=["together", "double_buffered"])
+@pytest.mark.parametrize("where", cases(WHERE.values()), ids=WHERE)
+@pytest.mark.parametrize("groups", cases([False, True]), ids=["together", "double_buffered"])
 def test_collector_that_writes_in_place(groups, where):
     """The batches of TorchRL's own collector, over many episodes."""
 
@@ -63,7 +64,7 @@ def test_collector_that_writes_in_place(groups, where):
 
 @pytest.mark.parametrize(
     "transforms",
-    [(RewardSum, partial(StepCounter, 9)), (partial(FrameSkipTransform, 3), RewardSum)],
+    cases([(RewardSum, partial(StepCounter, 9)), (partial(FrameSkipTransform, 3), RewardSum)]),
     ids=["StepCounter", "FrameSkip"],
 )
 @pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
@@ -82,7 +83,7 @@ def test_fused_transforms(make_pool, transforms, where):
         assert_same(ours, theirs)
 
 
-@pytest.mark.parametrize("num_workers", [3, 0])
+@pytest.mark.parametrize("num_workers", cases([3, 0]))
 def test_async_exactly_once_from_three_threads(make_pool, num_workers):
     """Each env's steps come in order, none twice, none lost."""
     num_envs, rounds = 9, 60
@@ -141,7 +142,7 @@ def test_callables_without_a_hash(make_pool):
     assert pool.reset().shape == torch.Size([2])
 
 
-@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+@pytest.mark.parametrize("where", cases(WHERE.values()), ids=WHERE)
 def test_calls_and_attributes(make_pool, where):
     pool = make_pool(Sampled, 5, **where)
     pool.reset()
@@ -364,15 +365,17 @@ def test_envs_of_a_closed_pool_are_not_asked(make_pool):
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize(
     ("name", "message"),
-    [
-        (
-            "CartPol-v1",
-            "Environment `CartPol` doesn't exist. Did you mean: `CartPole`?\nWhere a package regis",
-        ),
-        ("CartPole-v7", "Environment version `v7` for environment `CartPole` doesn't exist"),
-        ("nowhere:CartPole-v1", "No module named 'nowhere'"),
-        ("", "Malformed environment ID"),
-    ],
+    cases(
+        default=[
+            (
+                "CartPol-v1",
+                "Environment `CartPol` doesn't exist. Did you mean: `CartPole`?\nWhere a package regis",
+            ),
+            ("nowhere:CartPole-v1", "No module named 'nowhere'"),
+            ("", "Malformed environment ID"),
+        ],
+        also=[("CartPole-v7", "Environment version `v7` for environment `CartPole` doesn't exist")],
+    ),
 )
 def test_ids_that_gymnasium_refuses_are_said_in_a_sentence(name, message, num_workers):
     with pytest.raises(EnvFailure) as failure:

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from comparing import assert_holds
 from gymnasium import spaces
 from pettingzoo_envs import Chase, Nim, chase, nim
@@ -148,7 +149,7 @@ def vectors():
     return PettingZooWrapper(Chase(), categorical_actions=False)
 
 
-@pytest.mark.parametrize("make", [partial(GymEnv, "CartPole-v1"), vectors, Chase, counted])
+@pytest.mark.parametrize("make", [vectors, partial(GymEnv, "CartPole-v1"), Chase, counted])
 def test_numbers_are_refused_where_an_env_has_vectors(make):
     open_pool = partial(PoolEnv, make, 1, num_workers=0, categorical_action_encoding=True)
     if make is Chase:
@@ -168,7 +169,7 @@ def bounded_of_torchrl(high):
     return GymWrapper(bounded(high))
 
 
-@pytest.mark.parametrize("make", [bounded, bounded_of_torchrl], ids=["Gymnasium", "GymEnv"])
+@pytest.mark.parametrize("make", cases([bounded, bounded_of_torchrl]), ids=["Gymnasium", "GymEnv"])
 @pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
 def test_envs_of_a_list_have_bounds_of_their_own(make, where):
     """Each its own, in specs, in random actions and where actions are checked; like ones share them."""
@@ -211,23 +212,27 @@ ONE, BYTES, INTS = (
 
 @pytest.mark.parametrize(
     ("space", "observation", "is_taken"),
-    [
-        (ONE, 0.5, True),
-        (ONE, np.float32(0.5), True),
-        (ONE, np.array(0.5), True),
-        (ONE, torch.tensor([0.5]), True),
-        (spaces.Box(-9, 9, (2, 2)), torch.ones(2, 2, dtype=torch.float64), True),
-        (BYTES, np.array([3, 255]), True),
-        (BYTES, np.array([3, 256]), False),
-        (BYTES, np.array([3, -1], np.int8), False),
-        (INTS, np.array([3.0, -4.0]), True),
-        (INTS, np.array([3.5, -4.0]), False),
-        (INTS, [3.5, -4.0], False),
-        (INTS, np.array([1, 1 << 40]), False),
-        (spaces.MultiBinary(2), np.array([True, False]), True),
-        (spaces.Box(0, 1, (2,), bool), np.array([1, 0]), True),
-        (spaces.Box(0, 1, (2,), bool), np.array([1, 2]), False),
-    ],
+    cases(
+        default=[
+            (ONE, np.array(0.5), True),
+            (BYTES, np.array([3, 256]), False),
+            (INTS, np.array([3.5, -4.0]), False),
+            (INTS, [3.5, -4.0], False),
+            (spaces.Box(0, 1, (2,), bool), np.array([1, 2]), False),
+        ],
+        also=[
+            (ONE, 0.5, True),
+            (ONE, np.float32(0.5), True),
+            (ONE, torch.tensor([0.5]), True),
+            (spaces.Box(-9, 9, (2, 2)), torch.ones(2, 2, dtype=torch.float64), True),
+            (BYTES, np.array([3, 255]), True),
+            (BYTES, np.array([3, -1], np.int8), False),
+            (INTS, np.array([3.0, -4.0]), True),
+            (INTS, np.array([1, 1 << 40]), False),
+            (spaces.MultiBinary(2), np.array([True, False]), True),
+            (spaces.Box(0, 1, (2,), bool), np.array([1, 0]), True),
+        ],
+    ),
 )
 def test_observations_of_other_dtypes(space, observation, is_taken):
     """Those are taken that lose nothing, with the value that SerialEnv gives them."""
@@ -241,7 +246,7 @@ def test_observations_of_other_dtypes(space, observation, is_taken):
     assert torch.equal(ours["observation"], theirs["observation"])
 
 
-@pytest.mark.parametrize("make", [Answering, lambda *given: GymWrapper(Answering(*given))])
+@pytest.mark.parametrize("make", cases([Answering, lambda *given: GymWrapper(Answering(*given))]))
 def test_rewards_are_never_negative_zeros(make):
     """As GymEnv adds them up from 0, also the sum of an episode."""
     pool = PoolEnv(

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from cases import cases
 from tensordict import TensorDict
 from torchrl.data import Binary, Bounded, Composite, NonTensor, Unbounded
 from torchrl.envs import EnvBase, ExcludeTransform, GymWrapper, SerialEnv, StepCounter, TransformedEnv
@@ -110,7 +111,7 @@ def simulating():
     return env
 
 
-@pytest.mark.parametrize("make", [Own, counted, simulating])
+@pytest.mark.parametrize("make", cases(default=[counted, simulating], also=[Own]))
 def test_attributes_are_set_where_they_are(make_pool, make):
     pool = make_pool(make, 2)
     pool.set_attr("bonus", 5.0)
@@ -151,7 +152,7 @@ def test_attributes_of_pettingzoos_envs(make_pool):
 
 
 @pytest.mark.parametrize(
-    "make", [Keeping, keeping_by_attributes, lambda: TransformedEnv(Keeping(), StepCounter())]
+    "make", cases([Keeping, keeping_by_attributes, lambda: TransformedEnv(Keeping(), StepCounter())])
 )
 def test_states_come_with_what_is_carried(make_pool, make):
     pool = make_pool(make, 2)
@@ -166,7 +167,11 @@ def test_states_come_with_what_is_carried(make_pool, make):
 
 
 @pytest.mark.parametrize(
-    "make", [Counting, lambda: GymWrapper(Counting()), lambda: TransformedEnv(GymWrapper(Counting()))]
+    "make",
+    cases(
+        default=[Counting, lambda: GymWrapper(Counting())],
+        also=[lambda: TransformedEnv(GymWrapper(Counting()))],
+    ),
 )
 def test_states_of_envs_within_torchrls_wrappers(make_pool, make):
     pool = make_pool(make, 2)
