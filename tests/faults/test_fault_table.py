@@ -107,7 +107,7 @@ env.step(root)
 """,
     "env loops for ever": """
 env = PoolEnv(
-    "Fault-v0", 4, num_threads=2, step_timeout=1.0, env_options=[{}, {"fault": "loop", "at": 40}, {}, {}]
+    "Fault-v0", 4, num_threads=1, step_timeout=1.0, env_options=[{}, {"fault": "loop", "at": 40}, {}, {}]
 )
 root = env.reset().set("action", zeros(env))
 for _ in range(39):  # so cheap that the calling thread would do them alone
@@ -144,11 +144,11 @@ others = env.async_step_recv(63, timeout=4.0)["env_index"]  # those of the busy 
 assert sorted(others.tolist()) == list(range(1, 64))
 """,
     "steps that are cheap until all are slow": """
-env = PoolEnv("Fault-v0", 8, num_threads=2, fault="sleep", at=40, seconds=0.05)
+env = PoolEnv("Fault-v0", 512, num_threads=2, fault="sleep", at=40, seconds=0.003)
 root = env.reset().set("action", zeros(env))
 for step in range(1, 50):  # the calling thread begins step 40 alone, and shares the rest
     root = env.step_and_maybe_reset(root)[1].set("action", zeros(env))
-    assert root["observation"][:, 1].tolist() == 8 * [step]
+    assert root["observation"][:, 1].tolist() == 512 * [step]
 """,
     "env loops for ever in flight": """
 env = PoolEnv("Fault-v0", 2, num_threads=2, step_timeout=1.0, env_options=[{}, {"fault": "loop", "at": 1}])

@@ -166,7 +166,7 @@ usable(env)
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", cases(KINDS))
 @pytest.mark.parametrize("moment", cases(PROGRAMS))
 def test_a_bad_moment(moment, kind):
     body = f"WORKERS = {KINDS[kind]['num_workers']}\n" + PROGRAMS[moment]

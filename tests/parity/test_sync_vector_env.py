@@ -121,7 +121,7 @@ def assert_same_calls(pool, reference, steps, seed, choose):
     return ended
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("mode", cases(MODES), ids=lambda mode: mode.value)
 @pytest.mark.parametrize(
     "task",
     cases(

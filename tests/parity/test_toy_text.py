@@ -227,3 +227,19 @@ def test_without_gymnasiums_images_there_are_no_pictures(taxis):
     """
     expected = "taxi/background.rgba: this library was built without Gymnasium's images"
     assert expected in printed(textwrap.dedent(code))
+
+
+def test_saved_states_of_places_beside_the_map_are_refused():
+    env = PoolEnv("Taxi-v4", 1, seed=0)
+    env.reset()
+    (state,) = env.get_state()
+    refused = 0
+    for at in range(len(state)):
+        try:
+            env.set_state([state[:at] + b"\x09" + state[at + 1 :]])
+        except ValueError:
+            refused += 1
+        else:  # of the random numbers, or of the limit
+            following = env.step(env.rand_action())["next"]
+            assert env.observation_spec.is_in(following.select(*env.observation_spec.keys()))
+    assert refused > 3

@@ -92,7 +92,7 @@ def batch_of(actor):
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["apart", "trunk"])
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", cases(default=["all"], also=OPTIONS))
 @pytest.mark.parametrize("kind", cases(default=["categorical", "one_hot"], also=DISTRIBUTIONS))
 def test_losses_and_gradients_are_those_of_clip_ppo_loss(kind, options, shared):
     options = dict(OPTIONS[options])

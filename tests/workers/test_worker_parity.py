@@ -104,7 +104,7 @@ def makers(request):
     return make, serial or partial(wrapped, make)
 
 
-@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+@pytest.mark.parametrize("where", cases(WHERE.values()), ids=WHERE)
 def test_rollouts(makers, where):
     """Seeded, with resets of those that are done, over many episodes."""
     make, make_serial = makers
