@@ -18,7 +18,6 @@ from torchrl_pool._collecting.rollout_storage import RolloutBatch, RolloutRows, 
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.stepper import Stepper
-from torchrl_pool._env.tensors import leaf_keys
 from torchrl_pool._env.transfers import down, pinned
 
 _IDS = ("collector", "traj_ids")
@@ -44,8 +43,7 @@ class _Group:
     def __init__(self, first: int, last: int) -> None:
         self.first, self.num_envs = first, last - first
         self.envs = slice(first, last)
-        self.root: dict[Key, Any]  # the entries that their next step begins with
-        self.carrier: TensorDictBase  # the same with the policy's outputs, once it was called
+        self.root: dict[Key, Any]  # what their next step begins with, and the policy's outputs
         self.policy: Policy
         self.rows: RolloutRows
         self.flight: _core.Flight  # its step, from submission to the end of the wait
@@ -83,9 +81,14 @@ class Rollout:
         # The next call of what torch has captured may write into the same memory.
         self._captured = direct is None and (collector.compiled_policy or collector.cudagraphed_policy)
         # Nobody reads these before they are there again.
-        self._not_carried = frozenset() if direct is None else direct.overwrites
+        self._not_carried = {"collector", *(() if direct is None else direct.overwrites)}
         # A policy that gets the whole root may read the trajectories' ids.
         self._ids_at_each_step = direct is None or _IDS in direct.in_keys
+        self._rows = torch.Size([self._env.num_envs])
+        # Whether it takes and gives the root's own entries, with no tensordict around them.
+        keys = () if direct is None else (*direct.in_keys, *direct.out_keys)
+        on_values = self._alone and self._on_cpu and not collector._cast_to_policy_device
+        self._on_values = on_values and bool(keys) and all(isinstance(key, str) for key in keys)
         # As for TorchRL, a trajectory ends with any flag, be it that of one agent among many. The pool's own
         # ones tell no more than "done", unless a transform has changed them.
         own = ("done", "terminated", "truncated")
@@ -98,7 +101,6 @@ class Rollout:
                 else policy_for_rows(policy, call, collector.env.full_action_spec, group.envs)
             )
         self._batch: RolloutBatch
-        self._constant: dict[Key, Any] = {}  # what stays in the roots of steps from tensors
 
     def run(self) -> RolloutBatch:
         """Makes all steps, and returns the batch that holds them.
@@ -128,7 +130,7 @@ class Rollout:
         return torch.cat([self._carrier_of(group) for group in self._groups])
 
     def _run(self) -> RolloutBatch:
-        collector, made, only_tensors = self._collector, 0, False
+        collector, made = self._collector, 0
         interruptor, counts_versions = collector.interruptor, collector._counts_versions
         while made < collector.frames_per_batch:
             for group in self._groups:
@@ -136,59 +138,39 @@ class Rollout:
                     self._finish_step(group, made - 1)
                 if counts_versions:
                     group.versions.append(collector.policy_version)
-                if only_tensors:
-                    self._step_from_tensors(group, made)
-                    continue
-                carrier = self._choose_actions(group)
+                self._choose_actions(group)
                 if made == 0:
-                    self._prepare_batch(group, carrier)
-                self._begin_step(group, made, carrier)
+                    self._prepare_batch(group)
+                self._begin_step(group, made)
             made += 1
             if interruptor is not None and interruptor.collection_stopped():
                 break
-            if made == 1 and self._goes_on_with_tensors(self._groups[0]):
-                only_tensors = True
         for group in self._groups:
             if group.flight.in_flight:
                 self._finish_step(group, made - 1)
         return self._finish_batch(made)
 
-    # ---- steps that begin with nothing but tensors that the pool has written
-
-    def _goes_on_with_tensors(self, group: _Group) -> bool:
-        """Whether no step after the first one needs a tensordict."""
-        collector, direct = self._collector, self._direct
-        if direct is None or self._random or self._ids_at_each_step or collector._counts_versions:
-            return False
-        if not self._alone or not self._on_cpu or collector._cast_to_policy_device:
-            return False
-        if self._stepper.looks_closely:
-            return False
-        if "collector" in group.root:
-            self._constant = {"collector": group.root["collector"]}
-        written = group.written.keys()
-        return written >= {*leaf_keys(self._carrier_of(group))} - {_IDS} and written >= {*direct.in_keys}
-
-    def _step_from_tensors(self, group: _Group, step: int) -> None:
-        direct, root, stepper = self._direct, group.root, self._stepper
-        assert direct is not None
-        outputs = direct.call(*[root[key] for key in direct.in_keys])
-        root.update(zip(direct.out_keys, outputs, strict=True))
-        stepper.before_batch_step()
-        results = stepper.calls.run(self._pool, _STEP_AND_RESET, root, (group.rows.core, step))
-        if results is None:  # what the policy has written is looked at more closely
-            carrier = self._carrier_of(group)
-            direct.write(carrier, outputs)
-            self._begin_step(group, step, carrier)
-        else:
-            group.written = stepper.latest = results[1]
-            self._batch.send(step + 1)
-        group.root = {**group.written, **self._constant}
-
     # ---- the policy
 
-    def _choose_actions(self, group: _Group) -> TensorDictBase:
-        """The root, with the policy's outputs."""
+    def _choose_actions(self, group: _Group) -> None:
+        """Adds the policy's outputs to the root."""
+        direct = self._direct
+        if self._on_values and not self._random and direct is not None:
+            outputs = direct.call(*map(group.root.get, direct.in_keys))
+            for value in outputs:
+                if type(value) is not torch.Tensor or value.shape[:1] != self._rows or not value.is_cpu:
+                    break
+            else:
+                group.root.update(zip(direct.out_keys, outputs, strict=True))
+                return
+            carrier = self._carrier_of(group)
+            direct.write(carrier, outputs)  # which converts them, or says that they do not fit
+        else:
+            carrier = self._with_actions(group)
+        group.root = dict(carrier.items())
+
+    def _with_actions(self, group: _Group) -> TensorDictBase:
+        """The root as a tensordict, with the policy's outputs."""
         collector, carrier = self._collector, self._carrier_of(group)
         if self._random:
             if self._alone:
@@ -215,9 +197,9 @@ class Rollout:
 
     # ---- the pool
 
-    def _prepare_batch(self, group: _Group, carrier: TensorDictBase) -> None:
+    def _prepare_batch(self, group: _Group) -> None:
         """Memory for the batch, now that what it holds has been seen."""
-        collector = self._collector
+        collector, carrier = self._collector, self._carrier_of(group)
         if group is self._groups[0]:
             storage = collector._storage
             if storage is None or not storage.holds(carrier):
@@ -226,17 +208,18 @@ class Rollout:
         assert collector._storage is not None
         group.rows = RolloutRows(self._batch, collector._storage, group.first, group.num_envs)
 
-    def _begin_step(self, group: _Group, step: int, carrier: TensorDictBase) -> None:
-        if "_step" in carrier.keys():  # noqa: SIM118
+    def _begin_step(self, group: _Group, step: int) -> None:
+        if "_step" in group.root:
             raise ValueError("the policy has written '_step', which it did not when the collector was made")
-        group.carrier = carrier
-        root = carrier if self._on_cpu else _on_host(carrier, group.origins)
+        entries: Any = group.root
+        if not self._on_cpu:
+            entries = dict(_on_host(self._carrier_of(group), group.origins).items())
         stepper, place = self._stepper, (group.rows.core, step)
         stepper.before_batch_step()
-        is_plain = not stepper.looks_closely and type(root) is TensorDict
-        if is_plain and self._call(group, step, root._tensordict, place):
+        if not stepper.looks_closely and self._call(group, step, entries, place):
             return
-        root = root.detach()  # batches hold what is carried on without what it comes from
+        # Batches hold what is carried on without what it comes from.
+        root = stepper.unsafe(entries, num_rows=group.num_envs).detach()
         sources = group.rows.sources(root, zeros=self._random)
         inputs = stepper.inputs(root, group.num_envs)
         if inputs is None:
@@ -260,18 +243,19 @@ class Rollout:
     def _advance(self, group: _Group, step: int, results: _core.Results) -> None:
         """From the root of one step to the next one's; what the step has written may leave for a device."""
         _, group.written, resets = results
-        env, batch, carrier = self._env, self._batch, group.carrier
+        env, batch, next_root = self._env, self._batch, self._stepper.next_root
         if self._alone:
             self._stepper.latest = group.written
-        entries = {key: value for key, value in carrier.items() if key not in self._not_carried}
-        trajectories = entries.pop("collector", None)
+        trajectories = group.root.get("collector")
         done = begins = None  # the same, where the simulators are and where the policy is
-        if resets:
+        if resets and (self._ids_at_each_step or next_root.carries(group.root, self._not_carried)):
             done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
             begins = self._where_the_root_is(done)
         written = self._stepper.on_device(group.written)
         # Where all envs of the pool begin anew TorchRL clears nothing that they do not write.
-        root = self._stepper.next_root.following(entries, written, begins if resets < env.num_envs else None)
+        root = next_root.following(
+            group.root, written, begins if resets < env.num_envs else None, self._not_carried
+        )
         if self._collector._counts_versions:
             versions = torch.full((group.num_envs,), group.versions[-1], dtype=torch.int64, device="cpu")
             root[_VERSION] = self._where_the_root_is(versions)

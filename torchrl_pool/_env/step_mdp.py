@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ class NextRoot:
         self.nested_sizes = nested_sizes
         self._keep_place = frozenset(in_root) - frozenset(flags)
         self._dropped = frozenset(("next", "_reset", "_step", *written, *flags)) - self._keep_place
+        self._known = self._dropped | self._keep_place
         self._in_root = [*sorted(self._keep_place, key=_depth_and_name), *flags]
         self.shared = {key[0] for key in (*written, *read) if isinstance(key, tuple)}
         """Tensordicts of which the env writes or reads a part; the rest is carried, entry by entry."""
@@ -50,8 +51,16 @@ class NextRoot:
             shared += [((*path, key), value, more) for key, value in within]
         return True
 
+    def carries(self, root: Mapping[Key, Any], dropped: Collection[Key]) -> bool:
+        """Whether the next root may hold something of this one that the env does not write."""
+        return bool(self.shared) or not all(key in self._known or key in dropped for key in root)
+
     def following(
-        self, root: Mapping[Key, Any], values: Mapping[Key, torch.Tensor], done: torch.Tensor | None = None
+        self,
+        root: Mapping[Key, Any],
+        values: Mapping[Key, torch.Tensor],
+        done: torch.Tensor | None = None,
+        dropped: Collection[Key] = (),
     ) -> dict[Key, Any]:
         """The next root: what is written to it, and what the last one holds besides, in TorchRL's order.
 
@@ -60,10 +69,11 @@ class NextRoot:
             values: what is written to the next one, and perhaps more.
             done: the rows that begin an episode while others do not (bool, ``[N]`` or ``[N, 1]``). As in
                 TorchRL, all that no reset writes, actions among it, is zero there.
+            dropped: entries of the last root that the next one does not hold.
         """
         following: dict[Key, Any] = {}
         for key, value in (self._entry_by_entry(root) if self.shared else root).items():
-            if key in self._dropped:
+            if key in self._dropped or key in dropped:
                 continue
             if key in self._keep_place:
                 following[key] = values[key]
