@@ -47,7 +47,7 @@ def folder(tmp_path):
     ("document", "program"),
     cases(
         default=[program for program in PROGRAMS if program.values[0].name in SHORT],
-        also=[program for program in PROGRAMS if program.values[0].name not in SHORT],
+        also=PROGRAMS,
     ),
 )
 def test_a_program_runs_by_itself(document, program, folder):

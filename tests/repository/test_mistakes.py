@@ -1,7 +1,6 @@
 """Planted mistakes must apply to the code as it is: a change of the code changes the mistake."""
 
 import re
-import subprocess
 
 import pytest
 from environments import CHECKOUT
@@ -11,11 +10,15 @@ pytestmark = pytest.mark.repo
 PATCHES = sorted((CHECKOUT / "tests" / "mistakes").glob("*.patch"))
 
 
-def test_every_patch_applies():
-    def applies(patch):
-        check = ["git", "apply", "--check", str(patch)]
-        return subprocess.run(check, cwd=CHECKOUT, capture_output=True, check=False).returncode == 0
+def applies(patch):
+    """Whether what it replaces stands in its file."""
+    _, path, *hunks = re.split(r"^\+\+\+ b/(.*)$|^@@ .*$", patch.read_text(), flags=re.MULTILINE)
+    code = (CHECKOUT / path).read_text()
+    old = ["".join(line[1:] for line in hunk[1:].splitlines(True) if line[0] in " -") for hunk in hunks[::2]]
+    return all(lines in code for lines in old)
 
+
+def test_every_patch_applies():
     assert [patch.stem for patch in PATCHES if not applies(patch)] == []
 
 

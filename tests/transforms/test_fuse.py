@@ -44,7 +44,7 @@ FEW = ("counters", "scaled_again", "init_tracker", "vec_norm_each", "normal_then
 
 def parametrized(chains: list[Case]) -> pytest.MarkDecorator:
     few = [case for case in chains if case[0] in ("classic", "agents") and case[1] in FEW]
-    return pytest.mark.parametrize("case", cases(few, [c for c in chains if c not in few]), ids=" ".join)
+    return pytest.mark.parametrize("case", cases(few, also=chains), ids=" ".join)
 
 
 pipelines = parametrized(CASES)

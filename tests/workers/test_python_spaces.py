@@ -59,6 +59,21 @@ STARTS = {
 # Choices are int64 here, whatever Gymnasium's dtype of them, and flags are choices.
 NARROW = {"int8", "multi-discrete of int32", "bools"}
 CATEGORICAL = {"categorical_action_encoding": True}
+# Both in observations and in actions.
+USUAL = [
+    "box",
+    "float16",
+    "bools",
+    "discrete",
+    "int8",
+    "multi-discrete",
+    "multi-discrete of one kind",
+    "multi-discrete in rows",
+    "multi-binary",
+    "tuple of discrete",
+    "dict",
+    "dict of tuple",
+]
 KINDS = pytest.mark.parametrize("wraps", [False, True], ids=["Gymnasium", "GymEnv"])
 ENCODINGS = pytest.mark.parametrize("categorical", [True, False], ids=["categorical", "one-hot"])
 
@@ -96,24 +111,7 @@ def assert_same_steps(pool, reference, steps=7):
 @pytest.mark.parametrize(
     "name",
     cases(
-        default=[
-            "box",
-            "float16",
-            "picture",
-            "half bounded",
-            "without elements",
-            "bools",
-            "discrete",
-            "int8",
-            "multi-discrete",
-            "multi-discrete of one kind",
-            "multi-discrete in rows",
-            "multi-binary",
-            "tuple of discrete",
-            "dict",
-            "dict of tuple",
-            "dict with both",
-        ],
+        default=[*USUAL, "picture", "half bounded", "without elements", "dict with both"],
         also=SPACES,
     ),
 )
@@ -161,23 +159,7 @@ ACTIONS = {
 @pytest.mark.parametrize(
     "name",
     cases(
-        default=[
-            "box",
-            "float16",
-            "without dimensions",
-            "bools",
-            "discrete",
-            "int8",
-            "multi-discrete",
-            "multi-discrete of one kind",
-            "multi-discrete in rows",
-            "multi-binary",
-            "tuple",
-            "tuple of discrete",
-            "dict",
-            "dict of tuple",
-            "three choices",
-        ],
+        default=[*USUAL, "without dimensions", "tuple", "three choices"],
         also=ACTIONS,
     ),
 )
