@@ -15,71 +15,6 @@ from tensordict.tensorclass import NonTensorStack
 load_fault_plugin()
 
 
-def sync_trajectories(pool, actions):
-    """Per env, the stacked "next" entries of stepping with actions ``[T, N]``."""
-    root = pool.reset()
-    out = []
-    for action in actions:
-        data, root = pool.step_and_maybe_reset(root.update(action))
-        out.append(data)
-    return torch.stack(out, 1)
-
-
-@pytest.mark.parametrize("num_threads", [1, 2, 4])
-@pytest.mark.parametrize(
-    "task",
-    [
-        "CartPole-v1",
-        "Pendulum-v1",
-        "InvertedPendulum-v5",
-        "LunarLander-v3",
-        "MiniGrid-Dynamic-Obstacles-6x6-v0",
-        "mpe2/simple_tag_v3",
-        "sisl/multiwalker_v9",
-    ],
-)
-def test_trajectories_are_the_synchronous_ones(task, num_threads, make_pool):
-    """Random subsets in flight, in random order: each env's transitions are those of a synchronous pool."""
-    num_envs, steps = 6, 150
-    has_agents = task.startswith(("mpe2/", "sisl/"))
-    rewards = [] if has_agents else ["episode_reward"]  # there each group has its own
-    keys = ["step_count", "is_init", *rewards]
-    reference = make_pool(task, num_envs, seed=3, info_keys=keys, max_episode_steps=20)
-    actions = torch.stack([reference.rand_action().select(*reference.action_keys) for _ in range(steps)])
-    expected = sync_trajectories(reference, actions)
-
-    pool = make_pool(task, num_envs, seed=3, info_keys=keys, max_episode_steps=20, num_threads=num_threads)
-    rng = random.Random(0)
-    pool.async_reset_send()
-    waiting = list(pool.async_reset_recv(num_envs).unbind(0))
-    received = [[] for _ in range(num_envs)]
-    in_flight = 0
-    while any(len(rows) < steps for rows in received):
-        rng.shuffle(waiting)
-        count = rng.randint(0 if in_flight else min(1, len(waiting)), len(waiting))
-        chosen, waiting = waiting[:count], waiting[count:]
-        if chosen:
-            root = torch.stack(chosen)
-            index = root["env_index"]
-            root.update(torch.stack([actions[len(received[i]), i] for i in index.tolist()]))
-            pool.async_step_and_maybe_reset_send(root)
-            in_flight += count
-        least = rng.randint(1, in_flight)
-        data, root = pool.async_step_and_maybe_reset_recv(least, max_get=rng.choice([None, least]))
-        assert data["env_index"].tolist() == sorted(set(data["env_index"].tolist()))
-        assert torch.equal(data["env_index"], root["env_index"])
-        in_flight -= len(data)
-        for row, next_root in zip(data.unbind(0), root.unbind(0), strict=True):
-            env = int(row["env_index"])
-            received[env].append(row.exclude("env_index"))
-            if len(received[env]) < steps:
-                waiting.append(next_root.exclude(*pool.action_keys))
-    for env in range(num_envs):
-        got = torch.stack(received[env])
-        assert set(got.keys(True, True)) == set(expected.keys(True, True))
-        assert (got == expected[env]).all()
-
-
 def test_steps_from_many_threads(make_pool):
     """Several threads send and receive, with delays: every transition once, and in order per env."""
     num_envs, steps = 32, 100_000 if LONG else 10_000
@@ -202,19 +137,6 @@ def test_a_timeout_fills_up_to_the_deadline_and_loses_nothing(make_pool):
         pool.async_step_recv(3, timeout=0.01)
     assert pool.async_step_recv(1, timeout=0.5)["env_index"].tolist() == [1, 2]
     assert pool.async_step_recv(1, timeout=30.0)["env_index"].tolist() == [0]  # nothing more to wait for
-
-
-def test_received_tensors_belong_to_the_caller(make_pool):
-    pool = make_pool(seed=0)
-    root = pool.reset()
-    kept = []
-    for _ in range(20):
-        root["action"] = pool.rand_action()["action"]
-        pool.async_step_and_maybe_reset_send(root, env_index=range(6))
-        data, root = pool.async_step_and_maybe_reset_recv(6)
-        kept.append((data.clone(), data))
-    for before, now in kept:
-        assert (before == now).all()
 
 
 def test_what_another_thread_received_meanwhile_is_no_result(make_pool):

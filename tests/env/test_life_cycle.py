@@ -1,39 +1,13 @@
 """Starting, closing, reopening and copying."""
 
-import copy
-import pickle
-from functools import partial
-
-import cloudpickle
 import pytest
 import torch
 from cases import cases
-from comparing import assert_td_equal
-from small_envs import MAKERS, N, cartpole, pendulum, threaded_cartpole
+from small_envs import MAKERS, N, cartpole
 from tensordict.nn import TensorDictModule
 from torchrl.envs import StepCounter, TransformedEnv
 
 from torchrl_pool import MujocoPool, PoolCollector, PoolEnv
-
-
-@MAKERS
-def test_close_and_reopen(make):
-    env = make(seed=0)
-    first = env.reset()
-    assert not env.is_closed
-    env.rand_step(env.reset())
-    env.close()
-    assert env.is_closed
-    with pytest.raises(RuntimeError, match="reset"):
-        env.rand_step(first)
-    env.close()
-    env.close(raise_if_closed=False)
-    # Again as at first: with the seed that it was given.
-    assert torch.equal(env.reset()["observation"], first["observation"])
-    assert not env.is_closed
-    env.rand_step()
-    env.close()
-    assert env.is_closed
 
 
 def test_a_closed_env_says_who_closed_it():
@@ -121,58 +95,3 @@ def test_closing_a_transformed_env_closes_the_pool():
     env.close()
     assert base.is_closed
     assert env.rollout(3).shape == (N, 3)
-
-
-def through_pickle(env):
-    return pickle.loads(pickle.dumps(env))
-
-
-def through_cloudpickle(env):
-    return cloudpickle.loads(cloudpickle.dumps(env))
-
-
-@pytest.mark.parametrize("copy_by", [through_cloudpickle, through_pickle, copy.deepcopy])
-@pytest.mark.parametrize(
-    "make",
-    cases(
-        default=[
-            partial(pendulum, device="cpu", env_options=[{"g": float(i)} for i in range(N)], num_threads=1),
-            partial(threaded_cartpole, create_env_kwargs={"max_episode_steps": 5}, frame_skip=2),
-        ],
-        also=[
-            partial(
-                cartpole, max_episode_steps=7, info_keys=("step_count",), categorical_action_encoding=True
-            ),
-            partial(threaded_cartpole, categorical_action_encoding=False, allow_done_after_reset=True),
-            partial(cartpole, spec_locked=False, run_type_checks=True, allow_done_after_reset=True),
-        ],
-    ),
-    ids=["env_options", "frame_skip", "options", "multi_threaded", "unlocked"],
-)
-def test_copies_of_an_unstarted_env(make, copy_by):
-    env = make()
-    env.set_seed(3)
-    clone = copy_by(env)
-    assert type(clone) is type(env)
-    assert clone.specs == env.specs
-    assert clone.device == env.device
-    assert clone.is_spec_locked == env.is_spec_locked
-    assert clone.run_type_checks == env.run_type_checks
-    assert clone._allow_done_after_reset == env._allow_done_after_reset
-    torch.manual_seed(0)
-    expected = env.rollout(30, break_when_any_done=False)
-    torch.manual_seed(0)
-    assert_td_equal(clone.rollout(30, break_when_any_done=False), expected)
-
-
-@pytest.mark.parametrize(
-    "copy_by", cases(default=[through_pickle, through_cloudpickle], also=[copy.deepcopy])
-)
-def test_a_running_env_cannot_be_copied(copy_by):
-    env = cartpole()
-    env.reset()
-    with pytest.raises(TypeError, match="while it runs"):
-        copy_by(env)
-    env.rand_step()
-    env.close()
-    copy_by(env)

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from cases import cases
 from comparing import assert_td_equal
 from small_envs import N, cartpole, fall_right
 from tensordict import TensorDict
@@ -29,26 +28,6 @@ def test_a_reward_of_the_root_stays_where_a_mask_leaves_its_row_out():
     assert rewards[0].flatten().tolist() == [1, 5, 1]
 
 
-@pytest.mark.parametrize("shape", cases([(N,), (N, 1)]))
-def test_partial_reset(shape):
-    env, twin = cartpole(), cartpole()
-    root, untouched = stepped(env), stepped(twin)
-    mask = torch.tensor([True, False, False, True])
-    before = root.clone()
-    after = env.reset(root.clone().set("_reset", mask.view(shape)))
-    assert "_reset" not in after
-    assert torch.equal(after["observation"][~mask], before["observation"][~mask])
-    assert (after["observation"][mask] != before["observation"][mask]).any(-1).all()
-    assert (after["observation"][mask].abs() <= 0.05).all()
-    # The others' simulators did not notice.
-    td, expected = env.step(fall_right(after)), twin.step(fall_right(untouched))
-    assert_td_equal(td["next"][~mask], expected["next"][~mask])
-    # And each stream moved by one draw for the rows that were reset alone.
-    a, b = env.reset()["observation"], twin.reset()["observation"]
-    assert torch.equal(a[~mask], b[~mask])
-    assert torch.equal(after["observation"][mask], b[mask])
-
-
 def test_partial_reset_with_seed():
     env = cartpole()
     root = stepped(env)
@@ -70,25 +49,6 @@ def test_partial_reset_of_done_envs_keeps_the_others_flags():
     for key in ("done", "truncated"):
         assert torch.equal(after[key].squeeze(-1), ~mask)
     assert not after["terminated"].any()
-
-
-@pytest.mark.parametrize("shape", cases([(N,), (N, 1)]))
-def test_reset_of_no_env_does_nothing(shape):
-    env, twin = cartpole(), cartpole()
-    root, expected = stepped(env), stepped(twin)
-    after = env.reset(root.set("_reset", torch.zeros(shape, dtype=torch.bool)))
-    assert_td_equal(after, expected)
-    assert_td_equal(env.step(fall_right(after)), twin.step(fall_right(expected)))
-    assert torch.equal(env.reset()["observation"], twin.reset()["observation"])
-
-
-def test_reset_without_mask_resets_all():
-    env, twin = cartpole(), cartpole()
-    root, _ = stepped(env), stepped(twin)
-    after = env.reset(root)
-    assert (after["observation"].abs() <= 0.05).all()
-    full = torch.ones(N, dtype=torch.bool)
-    assert torch.equal(after["observation"], twin.reset(TensorDict({"_reset": full}, [N]))["observation"])
 
 
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: fuse(TransformedEnv(env, RewardSum()))])
@@ -117,32 +77,6 @@ def test_reset_does_not_change_its_input_when_it_fails():
     assert_td_equal(root, before)
 
 
-@pytest.mark.parametrize("shape", [(N,), (N, 1)])
-@pytest.mark.parametrize("road", ["step", "step_and_maybe_reset", "_step"])
-@pytest.mark.parametrize("device", cases([None, "cpu"]))
-def test_skipped_envs_do_not_move(road, shape, device):
-    env, twin = cartpole(device=device), cartpole(device=device)
-    root, twin_root = stepped(env), stepped(twin)
-    before = root.clone()
-    mask = torch.tensor([False, True, True, False])
-    fall_right(root).set("_step", mask.view(shape))
-    if road == "step_and_maybe_reset":
-        td, next_root = env.step_and_maybe_reset(root)
-        after = td["next"]
-        assert "_step" not in next_root
-        assert torch.equal(next_root["observation"], after["observation"])
-    else:
-        after = env._step(root) if road == "_step" else env.step(root)["next"]
-    expected = twin.step(fall_right(twin_root))["next"]
-    assert_td_equal(after[mask], expected[mask])
-    assert (after["reward"][~mask] == 0).all()
-    for key in ("observation", "done", "terminated", "truncated"):
-        assert torch.equal(after[key][~mask], before[key][~mask])
-    # One more step of all: the skipped ones take the step that they left out.
-    td = env.step(fall_right(TensorDict({}, [N], device=device)))
-    assert torch.equal(td["next", "observation"][~mask], expected["observation"][~mask])
-
-
 def test_skipped_envs_keep_their_done_flags():
     env = cartpole(max_episode_steps=3)
     root = env.reset(seed=0)
@@ -153,21 +87,6 @@ def test_skipped_envs_keep_their_done_flags():
     assert after["truncated"].all()
     assert after["done"].all()
     assert torch.equal(after["reward"].squeeze(-1) != 0, mask)
-
-
-@pytest.mark.parametrize("road", cases(["step", "step_and_maybe_reset"]))
-def test_skipping_all_or_none(road):
-    env, twin = cartpole(), cartpole()
-    root, expected = stepped(env), stepped(twin)
-    td = getattr(env, road)(fall_right(root.clone()).set("_step", torch.zeros(N, dtype=torch.bool)))
-    td = td[0] if road == "step_and_maybe_reset" else td
-    assert torch.equal(td["next", "observation"], root["observation"])
-    assert not td["next", "reward"].any()
-    td = getattr(env, road)(fall_right(root).set("_step", torch.ones(N, dtype=torch.bool)))
-    if road == "step_and_maybe_reset":
-        td, next_root = td
-        assert "_step" not in next_root
-    assert_td_equal(td["next"], twin.step(fall_right(expected))["next"])
 
 
 def test_conditional_skip_equals_that_of_serial_env():

@@ -13,7 +13,7 @@ from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import EnvBase, GymEnv, ParallelEnv, RewardSum, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
-from torchrl_pool import MultiThreadedEnv, PoolEnv
+from torchrl_pool import PoolEnv
 
 
 @MAKERS
@@ -70,26 +70,6 @@ def test_spec_lock():
 def test_integers_of_numpy_are_integers():
     env = PoolEnv("CartPole-v1", numpy.int64(3), num_threads=numpy.int32(1), seed=numpy.uint32(7))
     assert (env.reset(seed=numpy.int64(5)) == PoolEnv("CartPole-v1", 3).reset(seed=5)).all()
-
-
-@pytest.mark.parametrize("limit", [2, 500])
-@pytest.mark.parametrize("device", [None, "cpu"])
-@pytest.mark.parametrize("task", cases(default=["MountainCarContinuous-v0", "Hopper-v5"], also=TASKS))
-def test_specs_describe_what_comes(task, device, limit):
-    env = PoolEnv(task, N, device=device, max_episode_steps=limit)
-    check_env_specs(env, break_when_any_done="both")
-    check_env_specs(env, seed=0)
-    env.close()
-    for categorical in (False, True):
-        env = MultiThreadedEnv(
-            N,
-            task,
-            create_env_kwargs={"max_episode_steps": limit},
-            categorical_action_encoding=categorical,
-            device=device,
-        )
-        check_env_specs(env, break_when_any_done="both")
-        env.close()
 
 
 @pytest.mark.parametrize("limit", [2, 500])

@@ -20,77 +20,6 @@ def steps(env, root, actions):
 
 
 @pytest.mark.parametrize(
-    "task",
-    cases(
-        default=[
-            "AntMaze_UMazeDense-v5",
-            "BabyAI-BlockedUnlockPickup-v0",
-            "BabyAI-FindObjS7-v0",
-            "BabyAI-GoToDoor-v0",
-            "BabyAI-GoToRedBallGrey-v0",
-            "BabyAI-KeyCorridorS6R3-v0",
-            "BabyAI-OneRoomS8-v0",
-            "BabyAI-OpenDoorsOrderN4Debug-v0",
-            "BabyAI-OpenRedDoor-v0",
-            "BabyAI-PickupAbove-v0",
-            "BabyAI-PutNextLocalS6N4-v0",
-            "BabyAI-Unlock-v0",
-            "BabyAI-UnlockPickupDist-v0",
-            "BabyAI-UnlockToUnlock-v0",
-            "CliffWalkingSlippery-v1",
-            "MiniGrid-Dynamic-Obstacles-Random-6x6-v0",
-            "MiniGrid-Empty-Random-6x6-v0",
-            "MiniGrid-FourRooms-v0",
-            "MiniGrid-KeyCorridorS6R3-v0",
-            "MiniGrid-LockedRoom-v0",
-            "MiniGrid-Playground-v0",
-            "MiniGrid-RedBlueDoors-8x8-v0",
-            "MountainCar-v0",
-            "Taxi-v4",
-            "dm_control/acrobot-swingup_sparse-v0",
-            "dm_control/ball_in_cup-catch-v0",
-            "dm_control/cartpole-two_poles-v0",
-            "dm_control/dog-walk-v0",
-            "dm_control/fish-upright-v0",
-            "dm_control/humanoid-walk-v0",
-            "dm_control/humanoid_CMU-walk-v0",
-            "dm_control/lqr-lqr_6_2-v0",
-            "dm_control/manipulator-insert_peg-v0",
-            "dm_control/point_mass-hard-v0",
-            "dm_control/quadruped-walk-v0",
-            "dm_control/reacher-hard-v0",
-            "dm_control/stacker-stack_4-v0",
-            "dm_control/swimmer-swimmer6-v0",
-        ],
-        also=TASKS,
-    ),
-)
-def test_restored_envs_continue_bit_for_bit(task):
-    """In the same pool, and in another one of another size, seed and number of threads."""
-    has_agents = task.startswith(("mpe2/", "sisl/"))
-    rewards = [] if has_agents else ["episode_reward"]  # there each group has its own
-    keys = ["step_count", "is_init", *rewards]
-    env = PoolEnv(task, 3, seed=1, info_keys=keys, max_episode_steps=30)
-    torch.manual_seed(0)
-    actions = [env.rand_action().select(*env.action_keys) for _ in range(80)]
-    root = env.reset()
-    for action in actions[:20]:
-        root = env.step_and_maybe_reset(root.update(action))[1]
-    states = env.get_state()
-    expected = steps(env, root.clone(), actions[20:])
-
-    env.set_state(states)
-    assert (steps(env, root.clone(), actions[20:]) == expected).all()
-
-    other = PoolEnv(task, 2, seed=99, num_threads=1, info_keys=keys, max_episode_steps=30)
-    other.reset()
-    other.set_state([states[2], states[0]])
-    picked = [2, 0]
-    got = steps(other, root[picked].clone(), [action[picked] for action in actions[20:]])
-    assert (got == expected[:, picked]).all()
-
-
-@pytest.mark.parametrize(
     "task", cases(default=["Taxi-v4", "Reacher-v5"], also=["CartPole-v1", "ALE/Pong-v5"])
 )
 def test_equal_envs_have_equal_states(task):
@@ -183,11 +112,3 @@ def test_the_history_of_an_episode_is_bounded(task):
         env.step(root)
         env.reset()
         env.get_state()
-
-
-def test_states_and_pictures_come_in_the_order_in_which_they_are_asked_for(make_pool):
-    pool = make_pool("CartPole-v1", 3, seed=0)
-    pool.rollout(3, break_when_any_done=False)
-    assert pool.get_state([2, 0]) == [*pool.get_state(2), *pool.get_state(0)]
-    assert torch.equal(pool.render([2, 0]), torch.cat([pool.render(2), pool.render(0)]))
-    assert not torch.equal(pool.render(2), pool.render(0))

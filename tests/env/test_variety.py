@@ -1,7 +1,5 @@
 """What may differ without changing the numbers, and what may differ between the envs of one pool."""
 
-import os
-
 import pytest
 import torch
 from building import load_fault_plugin
@@ -18,29 +16,6 @@ def trajectory(env, steps=60):
         out.append(data)
     env.close()
     return torch.stack(out, 1)
-
-
-# Some change their models, draw at resets, or keep a world over all episodes.
-FAMILIES = [
-    "Hopper-v5",
-    "dm_control/manipulator-insert_peg-v0",
-    "ALE/Pong-v5",
-    "BipedalWalker-v3",
-    "LunarLander-v3",
-    "mpe2/collect_treasure_v1",
-    "sisl/multiwalker_v9",
-]
-
-
-@pytest.mark.parametrize(
-    "task", cases(default=["MountainCar-v0", "Pendulum-v1"], also=[*list_tasks("classic"), *FAMILIES])
-)
-def test_threads_do_not_change_the_numbers(task):
-    num_envs, settings = (37, {}) if task in list_tasks("classic") else (6, {"max_episode_steps": 20})
-    cpus = sorted(os.sched_getaffinity(0))
-    one = trajectory(PoolEnv(task, num_envs, seed=3, num_threads=1, **settings))
-    for options in ({"num_threads": 2}, {"num_threads": 5}, {"num_threads": 3, "thread_affinity": cpus[:1]}):
-        assert (trajectory(PoolEnv(task, num_envs, seed=3, **settings, **options)) == one).all()
 
 
 def test_thousands_of_envs_equal_a_few():

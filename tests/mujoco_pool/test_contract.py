@@ -1,6 +1,5 @@
 """What TorchRL expects of an env, and what a pool promises besides."""
 
-import pickle
 from contextlib import nullcontext
 from functools import partial
 
@@ -53,26 +52,6 @@ def play(env, steps, seed=0):
     return env.rollout(steps, break_when_any_done=False)
 
 
-@pytest.mark.parametrize(
-    "options",
-    cases(
-        default=[{}, {"observation": ("qpos", "cfrc_ext:foot"), "fields": ("xpos:torso",)}],
-        also=[
-            {"dtype": torch.float64},
-            {"max_episode_steps": 2},
-            {"terminated": None, "reward": None},
-            {
-                "observation": lambda state: torch.cat([state["qpos"][:, 1:], state["qvel"]], 1),
-                "fields": ("qpos", "qvel"),
-            },
-            {"observation": lambda state: {"height": state["qpos"][:, 1]}, "fields": ("qpos", "time")},
-        ],
-    ),
-)
-def test_specs(options):
-    check_env_specs(make(**options))
-
-
 @pytest.mark.parametrize("run_type_checks", cases([False, True]))
 def test_types_are_checked_of_entries(run_type_checks):
     env = make(run_type_checks=run_type_checks)
@@ -96,81 +75,6 @@ def test_episodes_end_and_begin():
     assert torch.allclose(
         data["next", "reward"][..., 0], moved - 0.1 * data["action"].square().sum(-1), atol=1e-5
     )
-
-
-@pytest.mark.parametrize("threads", cases([1, 3]))
-def test_seeds_alone_decide(threads):
-    expected = play(make(8, num_threads=2), 60)
-    assert_td_equal(play(make(8, num_threads=threads), 60), expected)
-
-
-def test_the_plain_road_is_the_same():
-    one, other = make(), make()
-    root, expected = one.reset(), other.reset()
-    torch.manual_seed(0)
-    for step in range(60):
-        one.rand_action(root)
-        root["memory"] = torch.rand(4, 2)
-        root["next", "memory"] = torch.rand(4, 2) if step % 2 else root["memory"]
-        for key in ("action", "memory", ("next", "memory")):
-            expected[key] = root[key].clone()
-        data, root = one.step_and_maybe_reset(root)
-        plain = other.step(expected)
-        assert_td_equal(data["next"], plain["next"])
-        expected = other.maybe_reset(other.step_mdp(plain))
-        assert_td_equal(root.exclude("action"), expected.exclude("action"))
-
-
-def test_rows_that_do_not_step():
-    env = make()
-    root = env.rand_action(env.reset())
-    mask = torch.tensor([True, False, True, False])
-    data = env.step(root.clone().set("_step", mask))
-    assert torch.equal(data["next", "qpos"][~mask], root["qpos"][~mask])
-    assert (data["next", "reward"][~mask] == 0).all()
-    assert not data["next", "done"][~mask].any()
-    other = make()
-    expected = other.step(other.reset().set("action", root["action"]))
-    assert torch.equal(data["next", "qpos"][mask], expected["next", "qpos"][mask])
-    both = env.step(root.set("_step", ~mask))
-    assert torch.equal(both["next", "qpos"][~mask], expected["next", "qpos"][~mask])
-    assert torch.equal(both["next", "reward"][~mask], expected["next", "reward"][~mask])
-
-
-def test_rows_that_are_done_wait_for_the_others():
-    data = make().rollout(40, break_when_all_done=True, break_when_any_done=False)
-    assert data["next", "done"][:, -1].all()
-
-
-def test_a_partial_reset_leaves_the_others():
-    env = make()
-    root = env.rand_step(env.reset())["next"]
-    mask = torch.tensor([[False], [True], [False], [False]])
-    after = env.reset(root.clone().set("_reset", mask))
-    kept = ~mask[:, 0]
-    assert torch.equal(after["qpos"][kept], root["qpos"][kept])
-    assert not torch.equal(after["qpos"][~kept], root["qpos"][~kept])
-    env.reset(TensorDict({"_reset": torch.zeros(4, 1, dtype=torch.bool)}, [4]))
-
-
-def test_what_was_returned_is_the_callers():
-    one, other = make(dtype=torch.float64), make(dtype=torch.float64)
-    root, expected = one.reset(), other.reset()
-    kept = []
-    torch.manual_seed(0)
-    for _ in range(40):
-        one.rand_action(root)
-        expected["action"] = root["action"].clone()
-        data, root = one.step_and_maybe_reset(root)
-        expected_data, expected = other.step_and_maybe_reset(expected)
-        kept.append((data, data.clone()))
-        assert_td_equal(data["next"], expected_data["next"])
-        expected = expected.clone()
-        for _, tensor in expected_data.items(True, True):
-            if tensor.is_floating_point():
-                tensor.fill_(torch.nan)  # whatever a caller does
-    for data, copy in kept:
-        assert_td_equal(data, copy)
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
@@ -277,33 +181,6 @@ def continued(env):
     return torch.stack(steps)
 
 
-def test_async_steps():
-    env, other = make(), make()
-    env.async_reset_send()
-    root = env.async_reset_recv(4)
-    expected = other.reset()
-    assert torch.equal(root["qpos"], expected["qpos"])
-    torch.manual_seed(0)
-    for _ in range(3):
-        expected = other.step(other.rand_action(expected))
-        env.async_step_send(expected.select("action"), range(4))
-        parts = [env.async_step_recv(1, max_get=2) for _ in range(2)] if _ == 0 else [env.async_step_recv(4)]
-        while sum(len(part) for part in parts) < 4:
-            parts.append(env.async_step_recv(1))
-        for part in parts:
-            rows = part["env_index"]
-            for key in ("qpos", "reward", "done"):
-                assert torch.equal(part["next", key], expected["next", key][rows]), key
-        expected = other.step_mdp(expected)
-    mine = {"mine": torch.ones(2), "reward": torch.ones(1)}
-    env.async_step_send(TensorDict({"action": torch.zeros(3), "next": mine}, []), 2)
-    received = env.async_step_recv(env_index=2)["next"]
-    assert torch.equal(received["mine"], torch.ones(2))
-    assert received["reward"] != 1
-    env.async_reset_send(env_index=[1])
-    assert env.async_reset_recv()["qpos"].shape == (1, 6)
-
-
 def test_what_functions_have_seen_is_never_written_again():
     seen = []
 
@@ -360,37 +237,6 @@ def test_random_actions_and_steps_of_those_that_were_received():
     broken.reset()  # none is in flight
 
 
-@pytest.mark.parametrize("alone", cases([False, True]))
-def test_async_steps_through_ends_of_episodes(alone):
-    env, other = make(max_episode_steps=7), make(max_episode_steps=7)
-    env.async_reset_send()
-    env.async_reset_recv(4)
-    expected = other.reset()
-    num_ends = 0
-    for _ in range(30):
-        done, following = other.step_and_maybe_reset(other.rand_action(expected))
-        received = []
-        if alone:
-            for index in range(4):
-                env.async_step_and_maybe_reset_send(expected[index].select("action"), index)
-                received.append(env.async_step_and_maybe_reset_recv(env_index=index))
-            received = [[td.unsqueeze(0) for td in pair] for pair in received]
-        else:
-            env.async_step_and_maybe_reset_send(expected.select("action"), range(4))
-            while sum(len(data) for data, _ in received) < 4:
-                received.append(env.async_step_and_maybe_reset_recv(1, max_get=3))
-        for data, root in received:
-            rows = data["env_index"]
-            assert torch.equal(root["env_index"], rows)
-            for key in ("qpos", "reward", "done", "truncated"):
-                assert torch.equal(data["next", key], done["next", key][rows]), key
-            for key in ("qpos", "qvel", "done", "terminated"):
-                assert torch.equal(root[key], following[key][rows]), key
-        num_ends += int(done["next", "done"].sum())
-        expected = following
-    assert num_ends > 8
-
-
 def test_episodes_that_functions_begin_do_so_in_async_calls():
     options = {
         "reset": lambda rows, rng: {"qpos:rootz": 1.2 + 0.01 * rows.double()[:, None]},
@@ -420,20 +266,6 @@ def test_episodes_begin_while_other_envs_are_in_flight():
     assert not begun["done"].item()
     assert not torch.equal(begun["qpos"], data["next", "qpos"])
     assert env.async_step_recv(2)["env_index"].tolist() == [2, 3]
-
-
-def test_life():
-    env = make()
-    copy = pickle.loads(pickle.dumps(env))
-    expected = play(env, 10)
-    assert_td_equal(play(copy, 10), expected)
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(env)
-    env.close()
-    with pytest.raises(RuntimeError, match="reset"):
-        env.step(TensorDict({"action": torch.zeros(4, 3)}, [4]))
-    assert_td_equal(play(env, 10), expected)
-    env.close()
 
 
 @pytest.mark.parametrize("seed", cases([None, 4]))
@@ -467,20 +299,6 @@ def test_an_interrupted_close_that_closes_begins_as_at_first(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             env.close()
     assert_td_equal(env.reset(), first)
-
-
-def test_pictures():
-    env = make(2, from_pixels=True, width=64, height=48, camera_name="track")
-    try:
-        data = env.rollout(2)
-    except Exception as error:  # a machine that cannot draw
-        pytest.skip(str(error))
-    assert data["next", "pixels"].shape == (2, 2, 48, 64, 3)
-    assert "qpos" not in data
-    assert len(data["pixels"].unique()) > 5
-    both = make(2, from_pixels=True, pixels_only=False, width=64, height=48, camera_name="track")
-    check_env_specs(both)
-    assert torch.equal(both.render(), both.render())
 
 
 def test_functions_that_are_compiled():

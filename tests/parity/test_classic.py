@@ -10,7 +10,7 @@ import torch
 from cases import LONG, cases
 from comparing import assert_steps_equal, differing_keys
 from reference import N, Reference, assert_registered_as_in_gymnasium, gymnasium_env
-from torchrl.envs import EnvBase, GymEnv, SerialEnv
+from torchrl.envs import GymEnv, SerialEnv
 
 from torchrl_pool import list_tasks
 
@@ -157,30 +157,6 @@ def test_seed_chain_equals_that_of_serial_env(seed, static, make_pool):
         assert_same("Pendulum-v1", actual, reference.reset()["observation"], "observation")
         assert (actual == actual[:1]).all().item() is static
     reference.close()
-
-
-@pytest.mark.parametrize("task", cases(default=["Acrobot-v1", "CartPole-v1"], also=TASKS))
-def test_plain_road_equals_one_visit(task, make_pool):
-    one_visit, plain, by_hand = (make_pool(task, max_episode_steps=40) for _ in range(3))
-    for pool in (one_visit, plain, by_hand):
-        pool.set_seed(3)
-    a, b, c = one_visit.reset(), plain.reset(), by_hand.reset()
-    episodes = 0
-    for _ in range(300):
-        action = choose_action(one_visit, a)
-        a["action"] = action
-        a, a_root = one_visit.step_and_maybe_reset(a)
-        b, b_root = EnvBase.step_and_maybe_reset(plain, b.set("action", action))
-        c = by_hand.step(c.set("action", action))
-        c_root = by_hand.maybe_reset(by_hand.step_mdp(c))
-        assert not differing_keys(a, b)
-        assert not differing_keys(a, c)
-        # EnvBase zeroes the old action where an episode begins; the one visit leaves it.
-        assert not differing_keys(a_root.exclude("action"), b_root.exclude("action"))
-        assert not differing_keys(a_root.exclude("action"), c_root.exclude("action"))
-        episodes += int(a["next", "done"].sum())
-        a, b, c = a_root, b_root, c_root
-    assert episodes >= 7 * N
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from cases import LONG, cases
 from minigrid_planner import Planner
 
 from torchrl_pool import MISSION_WORDS, EnvFailure, PoolEnv, decode_text, list_tasks, task_info
-from torchrl_pool.testing import assert_same_trajectories, check_plugin
+from torchrl_pool.testing import assert_same_trajectories
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -251,19 +251,6 @@ def test_pictures_equal_minigrids(task):
         twin.step(int(root["action"]))
         root = pool.step(root)["next"]
     pool.close()
-
-
-@pytest.mark.parametrize(
-    "task",
-    cases(
-        default=["MiniGrid-DoorKey-5x5-v0", "MiniGrid-Fetch-5x5-N2-v0"],
-        also=TASKS
-        if LONG
-        else [*FOR_OPTIONS, "BabyAI-MiniBossLevel-v0", "MiniGrid-Dynamic-Obstacles-5x5-v0"],
-    ),
-)
-def test_keeps_the_contract(task):
-    assert "states" in check_plugin(task)
 
 
 @pytest.mark.parametrize("form", cases(["chars", "words"]))

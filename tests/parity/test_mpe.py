@@ -4,10 +4,8 @@ import pytest
 from cases import LONG, cases
 from child import PLAIN_NUMPY, Child
 from torchrl.envs import MarlGroupMapType
-from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
-from torchrl_pool.testing import check_plugin
 
 TASKS = list_tasks("mpe")
 CONTINUOUS = {"continuous_actions": True}
@@ -165,12 +163,6 @@ def test_pictures_equal_mpe2s_but_for_words(task, options, plain):
     different, num_pictures = plain.ask("different_pictures", task=task, options=options)
     assert not different
     assert num_pictures > (2 if "crypto" in task else 50)  # there nobody moves
-
-
-@pytest.mark.parametrize("task", cases(default=["mpe2/simple_crypto_v3"], also=TASKS))
-def test_keeps_the_contract(task):
-    assert "states" in check_plugin(task)
-    check_env_specs(PoolEnv(task, 2, continuous_actions=True))
 
 
 @pytest.mark.parametrize(

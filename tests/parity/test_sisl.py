@@ -7,10 +7,8 @@ import pytest
 import torch
 from cases import LONG
 from child import Child
-from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
-from torchrl_pool.testing import check_plugin
 
 TASK = "sisl/pursuit_v5"
 MULTIWALKER = "sisl/multiwalker_v9"
@@ -100,11 +98,6 @@ def test_pictures_equal_pettingzoos_but_for_numbers(options, child):
     different, num_pictures = child.ask("different_pictures", task=TASK, options=options, steps=20)
     assert not different
     assert num_pictures == 20
-
-
-def test_keeps_the_contract():
-    assert "states" in check_plugin(TASK)
-    check_env_specs(PoolEnv(TASK, 2))
 
 
 @pytest.mark.parametrize(
@@ -236,11 +229,6 @@ def test_a_picture_of_walkers_is_the_states():
 )
 def test_specs_and_groups_of_walkers_equal_pettingzoo_wrappers(options, child_with_box2d):
     assert child_with_box2d.ask("different_specs", task=MULTIWALKER, options=options) == []
-
-
-def test_multiwalker_keeps_the_contract():
-    assert "states" in check_plugin(MULTIWALKER)
-    check_env_specs(PoolEnv(MULTIWALKER, 2))
 
 
 def test_walkers_that_have_left_do_nothing():

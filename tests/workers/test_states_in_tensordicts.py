@@ -88,27 +88,6 @@ def test_tensors_written_in_place():
     assert after[1]["params", "g"].tolist() == [0, 0, 0]
 
 
-def test_masks_leave_other_envs_alone():
-    reference, pool = envs(PendulumEnv, 4)
-    mask = torch.tensor([True, False, True, False])
-    after = []
-    for env in (reference, pool):
-        root = written(env.reset(), "th", lambda i: 0.1 * i).set("action", torch.zeros(4, 1))
-        after.append(env.step(root.set("_step", mask))["next", "th"][mask])
-    assert torch.equal(*after)
-
-
-def test_async_steps_read_their_rows():
-    _, pool = envs(PendulumEnv, 4)
-    root = pool.reset()
-    root = written(root, "th", lambda i: 0.1 * i).set("action", torch.zeros(4, 1))
-    expected = pool.step(root.clone())["next", "th"]
-    for order in ([2, 0], [3, 1]):
-        pool.async_step_and_maybe_reset_send(root[order], env_index=order)
-    data, _ = pool.async_step_and_maybe_reset_recv(4)
-    assert torch.equal(data["next", "th"], expected)
-
-
 def test_one_env_of_a_pool():
     reference, pool = envs(PendulumEnv, 2)
     one = single_envs(pool)[1]()

@@ -9,10 +9,9 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-import torch
 from cases import cases
 from python_envs import Sampled
-from torchrl.envs import GymEnv, SerialEnv, TransformedEnv
+from torchrl.envs import TransformedEnv
 from torchrl.envs.transforms import RewardSum
 
 from torchrl_pool import PoolEnv, explain
@@ -82,19 +81,6 @@ def test_envs_are_made_in_order():
     np.random.seed(0)
     with PoolEnv([lambda: Drawn() for _ in range(4)], 4) as pool:
         assert pool.get_attr("number") == expected
-
-
-@pytest.mark.parametrize("num_workers", cases(default=[0, 2], also=[1, 8]))
-def test_where_they_run_changes_no_number(num_workers):
-    with PoolEnv("gymnasium:CartPole-v1", 8, num_workers=num_workers, seed=0) as pool:
-        reference = SerialEnv(8, partial(GymEnv, "CartPole-v1"))
-        reference.set_seed(0)
-        torch.manual_seed(0)
-        expected = reference.rollout(50, break_when_any_done=False)
-        torch.manual_seed(0)
-        found = pool.rollout(50, break_when_any_done=False)
-        assert (found == expected.select(*found.keys(True, True))).all()
-        reference.close()
 
 
 @pytest.mark.parametrize(

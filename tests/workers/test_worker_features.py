@@ -1,8 +1,6 @@
 """Collectors, fused transforms, async calls, states and more: as for tasks, so for envs of Python."""
 
-import copy
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -19,11 +17,9 @@ import torch
 from cases import cases
 from gymnasium import spaces
 from python_envs import WHERE, Sampled, Scripted, Sleeping
-from tensordict.nn import TensorDictModule
-from torchrl.collectors import Collector
 from torchrl.envs import Compose, FrameSkipTransform, GymEnv, RewardSum, StepCounter, TransformedEnv
 
-from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, fuse
+from torchrl_pool import EnvFailure, PoolEnv, fuse
 from torchrl_pool._env import python_source
 
 CARTPOLE = "gymnasium:CartPole-v1"
@@ -34,32 +30,6 @@ def assert_same(ours, theirs):
     for key, value in theirs.items(True, True):
         if isinstance(value, torch.Tensor):
             assert torch.equal(ours.get(key), value), key
-
-
-@pytest.mark.parametrize("where", cases(WHERE.values()), ids=WHERE)
-@pytest.mark.parametrize("groups", cases([False, True]), ids=["together", "double_buffered"])
-def test_collector_that_writes_in_place(groups, where):
-    """The batches of TorchRL's own collector, over many episodes."""
-
-    def collect(cls, **options):
-        env = PoolEnv(CARTPOLE, 6, **where, device="cpu")
-        env.set_seed(0)
-        torch.manual_seed(0)
-        policy = torch.nn.Linear(4, 2)
-
-        def act(x):
-            return torch.nn.functional.one_hot(policy(x).argmax(-1), 2)
-
-        module = TensorDictModule(act, in_keys=["observation"], out_keys=["action"])
-        with torch.no_grad():
-            collector = cls(env, module, frames_per_batch=240, total_frames=720, **options)
-            batches = [batch.clone() for batch in collector]
-        collector.shutdown()
-        return batches
-
-    ours = collect(PoolCollector, **({"double_buffered": True} if groups else {}))
-    for our, their in zip(ours, collect(Collector), strict=True):
-        assert_same(our.exclude("collector"), their.exclude("collector"))
 
 
 @pytest.mark.parametrize(
@@ -168,25 +138,6 @@ def test_calls_and_attributes(make_pool, where):
     assert pool.step(root)["next", "reward"].flatten().tolist() == [0.5] * 5  # a failed call ends nothing
     with pytest.raises(TypeError, match="expected a pool of Python envs"):
         PoolEnv("CartPole-v1", 2).get_attr("steps")
-
-
-def test_copies_before_the_first_reset(make_pool):
-    """As any pool: pickled and copied until it runs, seeds included."""
-    pool = make_pool(seed=3)
-    for twin in (pickle.loads(pickle.dumps(pool)), copy.deepcopy(pool)):
-        assert torch.equal(twin.reset()["observation"], make_pool(seed=3).reset()["observation"])
-        twin.close()
-    pool.reset()
-    with pytest.raises(TypeError, match="cannot be pickled or copied while it runs"):
-        pickle.dumps(pool)
-
-
-def test_closed_and_opened_again(make_pool):
-    pool = make_pool(seed=1)
-    first = pool.reset()["observation"]
-    pool.close()
-    pool.close()
-    assert torch.equal(pool.reset()["observation"], first)
 
 
 def test_arguments_that_make_no_sense():

@@ -257,50 +257,6 @@ def test_rewards_are_never_negative_zeros(make):
     assert not torch.signbit(step["episode_reward"]).any()
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 2, 6])
-def test_masks_cut_through_a_worker(num_workers):
-    """Rows that a mask leaves out neither move nor change, and the others are as if there were no mask."""
-    pool, serial = (
-        PoolEnv(Dictionary, 6, num_workers=num_workers),
-        SerialEnv(6, partial(wrapped, Dictionary)),
-    )
-    pool.set_seed(0)
-    serial.set_seed(0)
-    root, expected = pool.reset(), serial.reset()
-    torch.manual_seed(1)
-    for _ in range(30):
-        actions = pool.full_action_spec.rand()
-        mask = torch.rand(6) < 0.6
-        for each in (root, expected):
-            each.update(actions)
-            each["_step"] = mask.clone()
-        root, expected = pool.step(root), serial.step(expected)
-        assert_holds(root["next"].exclude("reward"), expected["next"].exclude("reward"))
-        root, expected = root["next"].exclude("reward"), expected["next"].exclude("reward")
-        chosen = (torch.rand(6, 1) < 0.3) | root["done"]
-        for each in (root, expected):
-            each["_reset"] = chosen.clone()
-        root, expected = pool.reset(root), serial.reset(expected)
-        assert_holds(root[chosen.squeeze(-1)], expected[chosen.squeeze(-1)])
-        expected.update(root.select(*expected.keys(True, True)))
-    pool.close()
-    serial.close()
-
-
-def test_held_tensors_are_never_written_again():
-    pool = PoolEnv("gymnasium:CartPole-v1", 8, num_workers=2, seed=0)
-    root = pool.reset()
-    held = []
-    for _ in range(60):
-        root["action"] = pool.action_spec.rand()
-        data, root = pool.step_and_maybe_reset(root)
-        held.append((data, data.clone(), root, root["observation"].clone()))
-    for data, copy, root, observation in held:
-        assert_holds(data["next"], copy["next"])
-        assert torch.equal(root["observation"], observation)
-    pool.close()
-
-
 def test_seeds_and_options_of_one_reset():
     """As Gymnasium's vector envs take them: env i gets seed + i, and its own options."""
     pool = PoolEnv(partial(gymnasium.make, "CartPole-v1"), 3, num_workers=2)
