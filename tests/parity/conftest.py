@@ -2,7 +2,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-from reference import N
+from references.reference import N
 
 from torchrl_pool import PoolEnv, list_tasks, task_info, versions
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from cases import cases
-from reference import gymnasium_env, gymnasium_tasks
+from references.reference import gymnasium_env, gymnasium_tasks
 from torchrl.envs import GymEnv, SerialEnv
 
 from torchrl_pool import PoolEnv, list_tasks
 from torchrl_pool._plugins.registry import open_config
+from torchrl_pool.testing import assert_same_trajectories
 
 gymnasium.register_envs(ale_py)
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -46,38 +47,20 @@ def outside(space, steps, seed=0):
     return torch.from_numpy(np.where(rng.random(size) < 0.5, beyond, inside))
 
 
-def assert_equal(actual, expected, what):
-    assert np.array_equal(np.asarray(actual), np.asarray(expected), equal_nan=True), (
-        f"{what}: {actual} != {expected}"
+def assert_same(task, make, steps, **options):
+    """Observations, flags, and rewards before they are rounded."""
+    actions = iter(outside(make().action_space, steps))
+    keys, policy = ["exact_reward"], lambda pool, root: next(actions)
+    assert_same_trajectories(
+        task, make, num_envs=N, steps=steps, seeds=(5,), info_keys=keys, policy=policy, **options
     )
-
-
-def play(pool, envs, actions):
-    """Compares observations, flags, and rewards before they are rounded."""
-    root = pool.reset(seed=5)
-    for i, env in enumerate(envs):
-        assert_equal(root["observation"][i], env.reset(seed=5 + i)[0], f"env {i}, first observation")
-    for t, action in enumerate(actions):
-        data, root = pool.step_and_maybe_reset(root.set("action", action))
-        after = data["next"]
-        for i, env in enumerate(envs):
-            observation, reward, terminated, truncated, _ = env.step(action[i].numpy())
-            what = f"env {i} after step {t}, action {action[i].tolist()}"
-            assert_equal(after["observation"][i], observation, what)
-            assert_equal(after["exact_reward"][i].item(), float(reward), f"{what}: reward")
-            assert_equal(after["terminated"][i].item(), terminated, what)
-            assert_equal(after["truncated"][i].item(), truncated, what)
-            if terminated or truncated:
-                assert_equal(root["observation"][i], env.reset()[0], f"{what}: next episode")
 
 
 @pytest.mark.parametrize(
     "task", cases(default=["InvertedDoublePendulum-v5", "MountainCarContinuous-v0"], also=CONTINUOUS)
 )
-def test_equals_gymnasium(task, make_pool):
-    envs = [gymnasium_env(task, max_episode_steps=40) for _ in range(N)]
-    pool = make_pool(task, N, info_keys=["exact_reward"], max_episode_steps=40)
-    play(pool, envs, outside(envs[0].action_space, 100))
+def test_equals_gymnasium(task):
+    assert_same(task, lambda: gymnasium_env(task, max_episode_steps=40), 100, max_episode_steps=40)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +83,10 @@ def test_equals_serial_env_of_gym_envs(task, make_pool):
 
 
 @pytest.mark.parametrize("task", cases(default=["ALE/MsPacman-v5", "ALE/Pong-v5"], also=GAMES))
-def test_joysticks_equal_ales(task, make_pool):
+def test_joysticks_equal_ales(task):
     """Radii and angles beyond the joystick's, and NumPy's cosines of large angles."""
     options = {"continuous": True, "obs_type": "ram", "repeat_action_probability": 0.25}
-    env = gymnasium.make(task, disable_env_checker=True, **options)
-    pool = make_pool(task, 1, info_keys=["exact_reward"], **options)
-    play(pool, [env], outside(env.action_space, 25)[:, :1])
+    assert_same(task, lambda: gymnasium.make(task, disable_env_checker=True, **options), 25, **options)
 
 
 @pytest.mark.parametrize(

@@ -4,26 +4,19 @@ Rewards, flags, lives, frame numbers and RAM are exact, and so is every pixel: t
 for a tolerance. ale-py's tests of its vector env allow differences of up to 2 per pixel.
 """
 
-import ale_py
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from ale_py.vector_env import AtariVectorEnv
 from cases import LONG, cases
-from comparing import assert_steps_equal
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
-from reference import assert_registered_as_in_gymnasium
-from torchrl.envs import GymEnv, GymWrapper, SerialEnv
+from references.atari import INFO, Atari, WithRAM
+from torchrl.envs import GymEnv, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
-from torchrl_pool import list_tasks
-
-gymnasium.register_envs(ale_py)
-ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-
-TASKS = list_tasks("atari")
+ATARI = Atari()
 # Lives and none, paddles and joysticks, PAL and NTSC, still and scrolling, with starting actions and without.
 GAMES = [
     "ALE/AirRaid-v5",
@@ -37,25 +30,6 @@ GAMES = [
     "ALE/Seaquest-v5",
     "ALE/SpaceInvaders-v5",
 ]
-# AtariPreprocessing refuses no-ops where the game's own actions do not begin with one.
-WITHOUT_NOOP = ("ALE/Backgammon-v5", "ALE/VideoCheckers-v5")
-INFO = ("lives", "frame_number", "episode_frame_number")
-WRAPPER_OPTIONS = {
-    "noop_max",
-    "frame_skip",
-    "screen_size",
-    "terminal_on_life_loss",
-    "grayscale_obs",
-    "scale_obs",
-}
-
-
-def gymnasium_env(task, *, stack_size=4, **options):
-    """What the options of a task mean to Gymnasium."""
-    wrapper = {k: v for k, v in options.items() if k in WRAPPER_OPTIONS}
-    rest = {k: v for k, v in options.items() if k not in WRAPPER_OPTIONS}
-    env = gymnasium.make(task, frameskip=1, disable_env_checker=True, **rest)
-    return FrameStackObservation(AtariPreprocessing(env, **wrapper), stack_size)
 
 
 def assert_equal(actual, expected, what):
@@ -67,85 +41,19 @@ def assert_equal(actual, expected, what):
         pytest.fail(f"{what}: {(off > 0).sum()} of {off.size} values differ, by up to {off.max()}")
 
 
-def assert_info_equal(entries, i, info, env, what):
-    for key in INFO:
-        assert entries[key][i].item() == info[key], f"{what}: {key}"
-    assert_equal(entries["ram"][i], env.unwrapped.ale.getRAM(), f"{what}: RAM")
-
-
-def play(pool, envs, steps, seed, choose=None):
-    """Compares the two step by step; returns how many episodes ended."""
-    root = pool.reset(seed=seed)
-    for i, env in enumerate(envs):
-        observation, info = env.reset(seed=seed + i)
-        assert_equal(root["observation"][i], observation, "first observation")
-        assert_info_equal(root, i, info, env, "first observation")
-    episodes = 0
-    for t in range(steps):
-        root["action"] = choose() if choose else pool.rand_action()["action"]
-        data, root = pool.step_and_maybe_reset(root)
-        after = data["next"]
-        for i, env in enumerate(envs):
-            what = f"env {i} after step {t}"
-            action = data["action"][i]
-            action = action.numpy() if action.ndim else int(action)
-            observation, reward, terminated, truncated, info = env.step(action)
-            assert_equal(after["observation"][i], observation, what)
-            assert after["reward"][i].item() == reward, what
-            assert after["terminated"][i].item() == terminated, what
-            assert after["truncated"][i].item() == truncated, what
-            assert_info_equal(after, i, info, env, what)
-            if terminated or truncated:
-                episodes += 1
-                observation, info = env.reset()
-                assert_equal(root["observation"][i], observation, f"{what}: next episode")
-                assert_info_equal(root, i, info, env, f"{what}: next episode")
-    return episodes
-
-
-def test_family_is_complete():
-    assert set(TASKS) == {id for id in gymnasium.registry if id.startswith("ALE/")}
-    assert len(TASKS) == 104
-
-
-def test_registrations_equal_gymnasiums():
-    for task in TASKS:
-        assert_registered_as_in_gymnasium(task, renamed={"game": None, "frameskip": "frame_skip"})
-
-
-@pytest.mark.parametrize("task", cases(default=["ALE/Pong-v5", "ALE/Zaxxon-v5"], also=TASKS))
-def test_every_game_equals_gymnasium(task, make_pool, capfd):
-    options = {"noop_max": 0} if task in WITHOUT_NOOP else {}
-    pool = make_pool(task, 1, info_keys=(*INFO, "ram"), **options)
-    play(pool, [gymnasium_env(task, **options)], 200, seed=3)
-    assert capfd.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize("seed", [4_000_000_000, *([11] if LONG else [])])
 @pytest.mark.parametrize("task", cases(default=["ALE/Pong-v5", "ALE/SpaceInvaders-v5"], also=GAMES))
-def test_equals_gymnasium_with_and_without_sticky_actions(task, seed, make_pool):
+def test_equals_gymnasium_with_and_without_sticky_actions(task, seed):
     options = [{"repeat_action_probability": 0.25}, {"repeat_action_probability": 0.0}]
-    pool = make_pool(task, 2, info_keys=(*INFO, "ram"), env_options=options)
-    play(pool, [gymnasium_env(task, **o) for o in options], 600 if LONG else 150, seed=seed)
-
-
-@pytest.mark.parametrize("task", cases(default=["ALE/MsPacman-v5", "ALE/Pong-v5"], also=GAMES))
-def test_equals_serial_env_of_gym_envs(task, make_pool):
-    n = 2
-    # Episodes that end at a lost life, so that there are many.
-    pool = make_pool(task, n, categorical_action_encoding=False, terminal_on_life_loss=True)
-    reference = SerialEnv(
-        n,
-        lambda: GymWrapper(
-            gymnasium_env(task, terminal_on_life_loss=True), categorical_action_encoding=False
-        ),
+    each = iter(options)
+    ATARI.compare(
+        task,
+        600 if LONG else 150,
+        make=lambda: ATARI.make(task, **next(each)),
+        num_envs=2,
+        seeds=(seed,),
+        env_options=options,
     )
-    for kind in ("observation", "action", "reward", "done", "state"):
-        assert getattr(pool, f"{kind}_spec") == getattr(reference, f"{kind}_spec")
-    for seed in (0, 5):
-        assert pool.set_seed(seed) == reference.set_seed(seed)
-        assert_steps_equal(pool, reference, 100 if LONG else 50, assert_equal)
-    reference.close()
 
 
 # Sizes that take each of OpenCV's ways: uneven, whole factors, two by two, whole along one side only, none.
@@ -154,10 +62,9 @@ SIZES = [(84, 84), (96, 64), 50, (40, 70), (80, 105), (160, 105), (80, 210), (16
 
 @pytest.mark.parametrize("grayscale_obs", [True, False])
 @pytest.mark.parametrize("screen_size", SIZES)
-def test_picture_sizes_equal_opencvs(screen_size, grayscale_obs, make_pool):
+def test_picture_sizes_equal_opencvs(screen_size, grayscale_obs):
     options = {"screen_size": screen_size, "grayscale_obs": grayscale_obs}
-    pool = make_pool("ALE/SpaceInvaders-v5", 1, info_keys=(*INFO, "ram"), **options)
-    play(pool, [gymnasium_env("ALE/SpaceInvaders-v5", **options)], 60 if LONG else 20, seed=2)
+    ATARI.compare("ALE/SpaceInvaders-v5", 60 if LONG else 20, num_envs=1, **options)
 
 
 def sampled_options(seed):
@@ -182,41 +89,39 @@ def sampled_options(seed):
 
 
 @pytest.mark.parametrize("seed", cases(range(4), also=range(4, 24)))
-def test_sampled_options_equal_gymnasiums(seed, make_pool):
+def test_sampled_options_equal_gymnasiums(seed):
     task, options = sampled_options(seed)
-    pool = make_pool(task, 2, info_keys=(*INFO, "ram"), **options)
-    play(pool, [gymnasium_env(task, **options) for _ in range(2)], 100, seed=seed)
+    ATARI.compare(task, 100, num_envs=2, seeds=(seed,), **options)
 
 
-def test_episode_that_ends_during_the_no_ops_equals_gymnasiums(make_pool):
-    options = {"max_num_frames_per_episode": 10}
-    pool = make_pool("ALE/Pong-v5", 3, info_keys=(*INFO, "ram"), **options)
-    envs = [gymnasium_env("ALE/Pong-v5", **options) for _ in range(3)]
-    assert play(pool, envs, 40, seed=0) > 30
+def test_episode_that_ends_during_the_no_ops_equals_gymnasiums():
+    (rollout,) = ATARI.compare("ALE/Pong-v5", 40, max_num_frames_per_episode=10)
+    assert rollout["next", "done"].sum() > 30
 
 
 @pytest.mark.parametrize("task", ["ALE/Seaquest-v5", "ALE/Breakout-v5"])
 @pytest.mark.parametrize("threshold", cases([0.5, 0.2]))
 def test_continuous_actions_equal_gymnasiums(task, threshold, make_pool):
     options = {"continuous": True, "continuous_action_threshold": threshold, "noop_max": 0}
-    pool = make_pool(task, 2, info_keys=(*INFO, "ram"), **options)
-    envs = [gymnasium_env(task, **options) for _ in range(2)]
-    assert_equal(pool.action_spec.space.low[0], envs[0].action_space.low, "low")
-    assert_equal(pool.action_spec.space.high[0], envs[0].action_space.high, "high")
-    low, high = pool.action_spec.space.low, pool.action_spec.space.high
-    play(pool, envs, 300 if LONG else 120, seed=1, choose=lambda: low + (high - low) * torch.rand(2, 3))
+    pool, env = make_pool(task, 2, **options), ATARI.make(task, **options)
+    assert_equal(pool.action_spec.space.low[0], env.action_space.low, "low")
+    assert_equal(pool.action_spec.space.high[0], env.action_space.high, "high")
+    ATARI.compare(task, 300 if LONG else 120, num_envs=2, **options)
 
 
 @pytest.mark.parametrize("obs_type", ["rgb", "grayscale", "ram"])
 @pytest.mark.parametrize("frame_skip", cases([1, 4]))
-def test_plain_observations_equal_those_of_gymnasium_make(obs_type, frame_skip, make_pool):
-    pool = make_pool("ALE/Breakout-v5", 2, info_keys=(*INFO, "ram"), obs_type=obs_type, frame_skip=frame_skip)
-    envs = [
-        gymnasium.make("ALE/Breakout-v5", obs_type=obs_type, frameskip=frame_skip, disable_env_checker=True)
-        for _ in range(2)
-    ]
+def test_plain_observations_equal_those_of_gymnasium_make(obs_type, frame_skip):
+    def make():
+        env = gymnasium.make(
+            "ALE/Breakout-v5", obs_type=obs_type, frameskip=frame_skip, disable_env_checker=True
+        )
+        return WithRAM(env)
+
     steps = (250 if LONG else 40) * 4 // frame_skip
-    assert play(pool, envs, steps, seed=4) > 0 or not LONG
+    options = {"obs_type": obs_type, "frame_skip": frame_skip}
+    (rollout,) = ATARI.compare("ALE/Breakout-v5", steps, make=make, num_envs=2, **options)
+    assert rollout["next", "done"].any() or not LONG
 
 
 def test_pixels_equal_those_of_gym_env(make_pool):
@@ -303,14 +208,15 @@ class FireReset(gymnasium.Wrapper):
 
 
 @pytest.mark.parametrize("task", cases(["ALE/Breakout-v5", "ALE/SpaceInvaders-v5"]))
-def test_fire_reset_equals_the_usual_wrapper(task, make_pool):
-    pool = make_pool(task, 2, info_keys=(*INFO, "ram"), fire_reset=True, terminal_on_life_loss=True)
-    envs = []
-    for _ in range(2):
+def test_fire_reset_equals_the_usual_wrapper(task):
+    def make():
         env = gymnasium.make(task, frameskip=1, disable_env_checker=True)
         env = FireReset(AtariPreprocessing(env, terminal_on_life_loss=True))
-        envs.append(FrameStackObservation(env, 4))
-    assert play(pool, envs, 400 if LONG else 80, seed=6) > 2 or not LONG
+        return WithRAM(FrameStackObservation(env, 4))
+
+    options = {"fire_reset": True, "terminal_on_life_loss": True}
+    (rollout,) = ATARI.compare(task, 400 if LONG else 80, make=make, num_envs=2, **options)
+    assert rollout["next", "done"].sum() > 2 or not LONG
 
 
 def test_fire_reset_does_nothing_where_there_is_no_fire(make_pool):
@@ -345,12 +251,6 @@ def test_clipped_rewards_and_lost_lives_leave_the_episode_alone(make_pool):
     assert large > 0
 
 
-@pytest.mark.parametrize("task", cases(default=["ALE/Pong-v5", "ALE/Zaxxon-v5"], also=TASKS))
-def test_specs_hold(task, make_pool):
-    pool = make_pool(task, 2)
-    check_env_specs(pool, break_when_any_done=False)
-
-
 @pytest.mark.parametrize(
     "options",
     cases(
@@ -369,42 +269,11 @@ def test_specs_hold_with_options(options, make_pool):
 
 def test_many_games_in_one_pool(make_pool):
     tasks = ["ALE/Pong-v5", "ALE/Breakout-v5", "ALE/MsPacman-v5"]
-    pool = make_pool(tasks, 3, full_action_space=True, info_keys=(*INFO, "ram"))
-    assert pool.action_spec.space.n == 18
-    play(pool, [gymnasium_env(task, full_action_space=True) for task in tasks], 100, seed=0)
-
-
-@pytest.mark.parametrize(
-    "task",
-    cases(
-        default=["ALE/Pong-v5"],
-        also=[*GAMES, "ALE/Blackjack-v5", "ALE/Skiing-v5", "ALE/Pitfall2-v5", "ALE/Tetris-v5"],
-    ),
-)
-def test_restored_envs_continue_bit_for_bit(task, make_pool):
-    """In another pool, whose envs have played something else before, or nothing at all."""
-    keys = (*INFO, "ram", "step_count", "episode_reward")
-    pool = make_pool(task, 2, seed=1, info_keys=keys, terminal_on_life_loss=True)
-    torch.manual_seed(0)
-    actions = [pool.rand_action()["action"] for _ in range(150)]
-
-    def steps(env, root, actions):
-        out = []
-        for action in actions:
-            data, root = env.step_and_maybe_reset(root.set("action", action))
-            out.append(data["next"])
-        return torch.stack(out), root
-
-    root = steps(pool, pool.reset(), actions[:50])[1]
-    states, pictures = pool.get_state(), pool.render()
-    expected, _ = steps(pool, root.clone(), actions[50:])
-    for has_played in (True, False):
-        other = make_pool(task, 2, seed=99, num_threads=1, info_keys=keys, terminal_on_life_loss=True)
-        if has_played:
-            steps(other, other.reset(), actions[:7])
-        other.set_state(states)
-        assert torch.equal(other.render(), pictures)
-        assert (steps(other, root.clone(), actions[50:])[0] == expected).all()
+    assert make_pool(tasks, 3, full_action_space=True).action_spec.space.n == 18
+    each = iter(tasks)
+    ATARI.compare(
+        tasks, 100, make=lambda: ATARI.make(next(each), full_action_space=True), full_action_space=True
+    )
 
 
 def test_state_of_other_options_is_refused(make_pool):
@@ -425,7 +294,7 @@ def test_state_of_other_options_is_refused(make_pool):
 @pytest.mark.parametrize("task", cases(["ALE/AirRaid-v5", "ALE/Pong-v5"]))
 def test_pictures_are_the_screen(task, make_pool):
     pool = make_pool(task, 1)
-    env = gymnasium_env(task, render_mode="rgb_array")
+    env = ATARI.make(task, render_mode="rgb_array")
     root = pool.reset(seed=5)
     env.reset(seed=5)
     for _ in range(30):

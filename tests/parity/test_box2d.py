@@ -1,16 +1,13 @@
 """LunarLander, BipedalWalker and CarRacing against Gymnasium on pybox2d, bit for bit, rewards as doubles."""
 
-from functools import partial
-
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from cases import LONG, cases
-from comparing import assert_steps_equal, differing_keys
+from comparing import differing_keys
 from gymnasium.vector import AutoresetMode
-from reference import N, assert_registered_as_in_gymnasium, gymnasium_env
-from torchrl.envs import GymEnv, RenameTransform, SerialEnv, TransformedEnv
+from references.reference import gymnasium_env
 
 from torchrl_pool import PoolEnv, list_tasks
 from torchrl_pool.gymnasium import PoolVectorEnv
@@ -93,16 +90,6 @@ def play(task, episodes, *, first_seed=0, limit=None, make_player=Player, blind=
     twin.close()
     pool.close()
     return ends
-
-
-def test_family_is_complete():
-    reference = {id for id, spec in gymnasium.registry.items() if ".box2d" in str(spec.entry_point)}
-    assert {task for task in reference if "Lunar" in task or "Walker" in task or "Car" in task} == set(TASKS)
-
-
-def test_registrations_equal_gymnasiums():
-    for task in TASKS:
-        assert_registered_as_in_gymnasium(task)
 
 
 @pytest.mark.parametrize(
@@ -218,23 +205,6 @@ def test_laps_of_car_racing(percent):
     assert True in play(
         "CarRacing-v3", 8, limit=2400, make_player=Driver, blind=True, lap_complete_percent=percent
     )
-
-
-@pytest.mark.parametrize("task", cases(default=["BipedalWalker-v3", "LunarLanderContinuous-v3"], also=TASKS))
-def test_equals_serial_env_of_gym_envs(task, make_pool):
-    """With the reset that ``set_seed`` makes in GymEnv, which a world that lives on remembers."""
-    pool = make_pool(task, categorical_action_encoding=False, max_episode_steps=60)
-    reference = SerialEnv(N, partial(GymEnv, task, max_episode_steps=60))
-    if "Car" in task:  # GymEnv has a name of its own for an observation that is a picture
-        reference = TransformedEnv(reference, RenameTransform(["pixels"], ["observation"]))
-    assert pool.set_seed(3) == reference.set_seed(3)
-
-    def assert_same(actual, expected, what):
-        assert torch.equal(torch.as_tensor(actual), torch.as_tensor(expected)), what
-
-    steps = 10 if "Car" in task else 200
-    assert assert_steps_equal(pool, reference, steps, assert_same) >= (0 if "Car" in task else N)
-    reference.close()
 
 
 @pytest.mark.parametrize(

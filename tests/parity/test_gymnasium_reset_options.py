@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from cases import cases
-from reference import N, gymnasium_env, gymnasium_tasks
+from references.reference import N, gymnasium_env, gymnasium_tasks
 from torchrl.envs import GymEnv, SerialEnv
 
 from torchrl_pool import task_info

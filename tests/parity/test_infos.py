@@ -5,7 +5,7 @@ import gymnasium
 import numpy as np
 import pytest
 from cases import cases
-from reference import gymnasium_env, gymnasium_tasks
+from references.reference import gymnasium_env, gymnasium_tasks
 
 from torchrl_pool._plugins.registry import open_config
 

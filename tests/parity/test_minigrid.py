@@ -1,7 +1,5 @@
 """MiniGrid and BabyAI against minigrid, byte for byte, through episodes that end in every way."""
 
-import contextlib
-import io
 import itertools
 import warnings
 
@@ -10,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 from cases import LONG, cases
-from minigrid_planner import Planner
+from references.minigrid import AsArrays, MiniGrid, Twins, observation_spec
 
-from torchrl_pool import MISSION_WORDS, EnvFailure, PoolEnv, decode_text, list_tasks, task_info
-from torchrl_pool.testing import assert_same_trajectories
+from torchrl_pool import MISSION_WORDS, EnvFailure, PoolEnv, decode_text, list_tasks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -21,109 +18,7 @@ with warnings.catch_warnings():
     from minigrid import wrappers
 
 TASKS = list_tasks("minigrid")
-
-
-class AsArrays(gymnasium.ObservationWrapper):
-    """A mission as the pool gives it, and BabyAI's prints kept away."""
-
-    def __init__(self, env, chars=None):
-        super().__init__(env)
-        self._chars = chars
-
-    def reset(self, **kwargs):
-        with contextlib.redirect_stdout(io.StringIO()):
-            return super().reset(**kwargs)
-
-    def observation(self, observation):
-        if not isinstance(observation, dict):
-            return observation
-        arrays = {"image": observation["image"], "direction": np.int64(observation["direction"])}
-        if self._chars is not None:
-            mission = observation["mission"]
-            if isinstance(mission, str):
-                mission = np.frombuffer(mission.encode().ljust(self._chars, b"\0"), np.uint8)
-            arrays["mission"] = np.asarray(mission)
-        return arrays
-
-
-class Twins:
-    """Envs of minigrid's, and actions for them that often bring a reward."""
-
-    def __init__(self, task, wrap=lambda env: env, chars=None, bot=True, **kwargs):
-        self._make = lambda: AsArrays(wrap(gymnasium.make(task, disable_env_checker=True, **kwargs)), chars)
-        self._bot = bot
-        self._envs, self._planners, self._random = [], [], np.random.default_rng(7)
-
-    def make(self):
-        env = self._make()
-        self._envs.append(env)
-        self._planners.append(Planner(env))
-        return env
-
-    def policy(self, pool, root):
-        actions = pool.rand_action()["action"]
-        for i, (env, planner) in enumerate(zip(self._envs, self._planners, strict=True)):
-            if not self._bot or i == 2:  # the third acts at random
-                continue
-            if env.unwrapped.step_count == 0:
-                planner.begin()
-            planned = planner.next_action()
-            if (
-                planned is not None
-                and planned < pool.full_action_spec["action"].n
-                and self._random.random() > 0.05 * i
-            ):
-                actions[i] = planned
-            planner.done(planned, int(actions[i]))
-        return actions
-
-
-def observation_spec(task, **options):
-    env = PoolEnv(task, 1, device="cpu", **options)
-    env.close()
-    return env.observation_spec
-
-
-def compare(task, steps=None, seeds=(0,), wrap=lambda env: env, kwargs=None, **options):
-    slow = task.startswith("BabyAI") and not any(word in task for word in ("Local", "Dist", "OneRoom"))
-    chars = None if options.get("mission") == "none" else observation_spec(task)["mission"].shape[-1]
-    twins = Twins(task, wrap, chars, **(kwargs or {}))
-    steps = steps or (60 if slow else 150)
-    return assert_same_trajectories(
-        task, twins.make, steps=steps * (5 if LONG else 1), seeds=seeds, policy=twins.policy, **options
-    )
-
-
-def test_family_is_complete():
-    reference = {
-        id
-        for id, spec in gymnasium.registry.items()
-        if id.startswith(("MiniGrid-", "BabyAI-")) and "WFC" not in id
-    }
-    assert set(TASKS) == reference
-    assert len(TASKS) == 172
-
-
-def test_registrations_equal_minigrids():
-    for task in TASKS:
-        assert task_info(task).max_episode_steps is gymnasium.spec(task).max_episode_steps is None, task
-
-
-@pytest.mark.parametrize(
-    "task",
-    cases(
-        default=[
-            "BabyAI-FindObjS7-v0",
-            "BabyAI-KeyInBox-v0",
-            "BabyAI-PutNextLocalS6N4-v0",
-            "MiniGrid-Dynamic-Obstacles-Random-6x6-v0",
-            "MiniGrid-RedBlueDoors-8x8-v0",
-        ],
-        also=TASKS,
-    ),
-)
-def test_equals_minigrid(task):
-    compare(task)
+MINIGRID = MiniGrid()
 
 
 FOR_OPTIONS = [
@@ -164,7 +59,7 @@ def test_observations_equal_those_of_wrappers(task, observation, wrapper, kwargs
         return
     if options == {"view_size": 5} and "Carrying" in task:
         return  # the wrapper shows what is carried one step early; agent_view_size, and we, do not
-    compare(task, 20, wrap=wrapper, kwargs=kwargs, observation=observation, **options)
+    MINIGRID.compare(task, 20, wrap=wrapper, twin=kwargs, observation=observation, **options)
 
 
 def fits_flat(task):
@@ -200,7 +95,7 @@ class Words(gymnasium.ObservationWrapper):
 )
 def test_words_are_numbered_as_by_minigrid(task):
     """Of all tasks they are decoded to the mission, below."""
-    compare(task, 10, wrap=Words, mission="words")
+    MINIGRID.compare(task, 10, wrap=Words, mission="words")
 
 
 class Number(gymnasium.ObservationWrapper):
@@ -221,7 +116,7 @@ class Number(gymnasium.ObservationWrapper):
     ),
 )
 def test_missions_are_numbered_as_their_space_tells_them(task):
-    compare(task, 10, wrap=Number, mission="id")
+    MINIGRID.compare(task, 10, wrap=Number, mission="id")
 
 
 def test_missions_of_babyai_are_not_counted():
@@ -232,7 +127,7 @@ def test_missions_of_babyai_are_not_counted():
 
 
 def test_missions_can_be_left_out():
-    compare("MiniGrid-Fetch-5x5-N2-v0", 20, mission="none")
+    MINIGRID.compare("MiniGrid-Fetch-5x5-N2-v0", 20, mission="none")
     assert set(observation_spec("MiniGrid-Fetch-5x5-N2-v0", mission="none").keys()) == {"image", "direction"}
 
 

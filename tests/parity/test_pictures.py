@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from cases import cases
-from reference import gymnasium_env
+from references.reference import gymnasium_env
 from torchrl.envs import GymEnv, SerialEnv
 
 from torchrl_pool import list_tasks

@@ -5,10 +5,10 @@ import gymnasium
 import minigrid  # noqa: F401 (which registers its envs)
 import numpy as np
 import pytest
-from cases import cases
+from cases import LONG, cases
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FilterObservation, FrameStackObservation, TimeLimit
-from reference import LONG, N, gymnasium_env
+from references.reference import N, gymnasium_env
 
 from torchrl_pool import list_tasks
 from torchrl_pool.gymnasium import PoolVectorEnv

@@ -1,140 +1,18 @@
 """Toy texts against Gymnasium, bit for bit."""
 
 import textwrap
-from functools import partial
 from pathlib import Path
 
-import gymnasium
-import numpy as np
 import pytest
 import torch
 from cases import cases
-from comparing import assert_steps_equal
-from gymnasium.wrappers import TransformObservation
 from processes import printed
-from reference import N, assert_registered_as_in_gymnasium, gymnasium_env
-from torchrl.envs import GymEnv, GymWrapper, SerialEnv
+from references.reference import N
 
-from torchrl_pool import PoolEnv, _core, list_tasks
+from torchrl_pool import PoolEnv, _core
 from torchrl_pool._plugins.building import compile_plugin
-from torchrl_pool.testing import assert_same_trajectories
 
-TASKS = list_tasks("toy_text")
 TESTS = Path(__file__).parents[1]
-LAKE = ["SFHS", "FFFF", "G FH", "FHFG", "XFFF"]
-
-
-def infos_of(task):
-    return {"Blackjack-v1": (), "Taxi-v4": ("prob", "action_mask")}.get(task, ("prob",))
-
-
-def towards_the_end(pool, root):
-    """Random actions, but mostly those that bring an episode to its own end."""
-    action = pool.rand_action()["action"]
-    state = root["observation"]
-    if pool.task.startswith("CliffWalking"):
-        up, right, down = (torch.full_like(state, move) for move in range(3))
-        wise = torch.where(state % 12 == 11, down, torch.where(state // 12 >= 2, up, right))
-        return torch.where(torch.rand(N) < 0.9, wise, action)
-    if pool.task == "Taxi-v4":
-        stands = torch.tensor([0, 4, 20, 23])
-        arrives = (state // 4 % 5 == 4) & (stands[state % 4] == state // 20)
-        return torch.where(root["action_mask"][:, 4] == 1, 4, torch.where(arrives, 5, action))
-    return action
-
-
-def tuple_as_array(env):
-    """Blackjack with the observation space that stands nearest to its Tuple, which GymEnv cannot read."""
-    space = gymnasium.spaces.MultiDiscrete([part.n for part in env.observation_space])
-    return TransformObservation(env, np.array, space)
-
-
-def gym_env(task, **kwargs):
-    if task == "Blackjack-v1":
-        return GymWrapper(tuple_as_array(gymnasium.make(task)), **kwargs)
-    return GymEnv(task, **kwargs)
-
-
-def compare(task, steps=400, seeds=(0, 1, 2), make=None, **options):
-    make = make or partial(gymnasium_env, task)
-    return assert_same_trajectories(
-        task, make, steps=steps, seeds=seeds, info_keys=infos_of(task), policy=towards_the_end, **options
-    )
-
-
-def test_family_is_complete():
-    reference = {id for id, spec in gymnasium.registry.items() if "toy_text" in str(spec.entry_point)}
-    assert set(TASKS) == reference
-
-
-def test_registrations_equal_gymnasiums():
-    for task in TASKS:
-        assert_registered_as_in_gymnasium(task)
-
-
-@pytest.mark.parametrize("task", cases(default=["Blackjack-v1", "FrozenLake8x8-v1"], also=TASKS))
-def test_equals_gymnasium(task):
-    rollouts = compare(task)
-    assert torch.stack(rollouts)["next", "terminated"].any()
-
-
-@pytest.mark.parametrize(
-    ("task", "options"),
-    cases(
-        default=[
-            ("FrozenLake-v1", {"map_name": "8x8"}),
-            ("Taxi-v4", {"fickle_passenger": True, "fickle_probability": 1.0, "is_rainy": True}),
-            ("Blackjack-v1", {"sab": False, "natural": True}),
-            ("Blackjack-v1", {"natural": True}),
-        ],
-        also=[
-            ("FrozenLake-v1", {"is_slippery": False}),
-            ("FrozenLake-v1", {"success_rate": 0.8}),
-            ("FrozenLake-v1", {"reward_schedule": [10, -3, -0.1]}),
-            ("FrozenLake-v1", {"desc": LAKE}),
-            ("FrozenLake8x8-v1", {"desc": ["SG"], "map_name": None, "success_rate": 0.1}),
-            ("FrozenLake8x8-v1", {"is_slippery": False, "reward_schedule": (0.5, 0.25, 2)}),
-            ("CliffWalking-v1", {"is_slippery": True}),
-            ("CliffWalkingSlippery-v1", {"is_slippery": False}),
-            ("Taxi-v4", {"is_rainy": True}),
-            ("Taxi-v4", {"is_rainy": True, "rainy_probability": 0.4}),
-            ("Taxi-v4", {"fickle_passenger": True}),
-            ("Blackjack-v1", {"sab": False}),
-        ],
-    ),
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else value,
-)
-def test_options_equal_gymnasiums(task, options):
-    (with_options,) = compare(task, 800, [4], partial(gymnasium_env, task, **options), **options)
-    assert with_options["next", "terminated"].any()
-    if task == "Blackjack-v1" and options.get("sab", True):
-        return  # `natural` is without effect there
-    (default,) = compare(task, 800, [4])
-    changed = [key for key in default.keys(True, True) if not torch.equal(default[key], with_options[key])]
-    assert changed, "the option makes no difference here: nothing was tested"
-
-
-@pytest.mark.parametrize("task", cases(default=["FrozenLake-v1", "FrozenLake8x8-v1"], also=TASKS))
-def test_time_limits_equal_gymnasiums(task):
-    (short,) = compare(task, 40, [0], partial(gymnasium_env, task, max_episode_steps=3), max_episode_steps=3)
-    assert short["next", "truncated"].any()
-    (endless,) = compare(
-        task, 300, [0], partial(gymnasium_env, task, max_episode_steps=-1), max_episode_steps=None
-    )
-    assert not endless["next", "truncated"].any()
-
-
-@pytest.mark.parametrize("categorical", [False, True])
-@pytest.mark.parametrize("task", cases(default=["CliffWalking-v1", "FrozenLake8x8-v1"], also=TASKS))
-def test_specs_and_rollouts_equal_those_of_gym_env(task, categorical):
-    pool = PoolEnv(task, N, device="cpu", categorical_action_encoding=categorical)
-    reference = SerialEnv(N, lambda: gym_env(task, categorical_action_encoding=categorical))
-    for kind in ("observation", "action", "reward", "done", "state"):
-        assert getattr(pool, f"full_{kind}_spec") == getattr(reference, f"full_{kind}_spec")
-    assert pool.set_seed(5) == reference.set_seed(5)
-    assert_steps_equal(pool, reference, 60)
-    pool.close()
-    reference.close()
 
 
 def test_envs_with_options_of_their_own():

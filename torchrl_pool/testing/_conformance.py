@@ -268,6 +268,8 @@ def _moved_states(pools: Pools) -> bool:
         return False
     history = pools.play(env, root.clone())
     order = list(reversed(range(pools.num_envs)))
+    if env.get_state(order) != [env.get_state(i)[0] for i in order]:
+        raise AssertionError(f"the states of envs {order} are in another order")
     env.set_state(states, order)
     moved = [td[order] for td in history]
     again = pools.play(env, root[order].clone(), moved)

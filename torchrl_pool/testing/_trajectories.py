@@ -44,7 +44,8 @@ def assert_same_trajectories(
         num_envs: envs to compare at a time.
         steps: steps to compare for each seed.
         seeds: see above.
-        info_keys: entries to compare with the twin's info dict, after conversion to the task's dtype.
+        info_keys: entries to compare with the twin's info dict, after conversion to the task's dtype; those
+            that a reset of the twin leaves out are zero. ``"exact_reward"`` is compared with its reward.
         reset_options: the ``options`` of the twins' reset.
         policy: gives the actions for a pool and its root tensordict; default: random ones.
         **options: the task's own options, and those of :class:`~torchrl_pool.PoolEnv`.
@@ -90,6 +91,7 @@ class _Comparison:
         self._twins = twins
         self._seed = seed
         self._infos = [_key(name) for name in info_keys if name not in pool._configs[0].native_keys]
+        self._exact = ["exact_reward"] if "exact_reward" in info_keys else []
         self._options = None if reset_options is None else dict(reset_options)
         self._where = ""
 
@@ -100,7 +102,7 @@ class _Comparison:
         self._where = "first root"
         for i, twin in enumerate(self._twins):
             observation, info = twin.reset(seed=self._seed + i, options=self._options)
-            self._compare_root(root, i, observation, info)
+            self._compare_root(root, i, observation, info, is_reset=True)
         history = []
         for t in range(steps):
             if policy is None:
@@ -120,16 +122,17 @@ class _Comparison:
         observation, reward, terminated, truncated, info = twin.step(self._action(root, i))
         after = root["next"]
         self._compare_root(after, i, observation, info)
-        for key in self._pool.reward_keys:
+        for key in (*self._pool.reward_keys, *self._exact):
             have = after[key][i]
             want = np.asarray(reward, have.numpy().dtype).reshape(have.shape)
             self._compare(key, i, have, want)
         for key, want in (("terminated", terminated), ("truncated", truncated)):
             self._compare(key, i, after[key][i], np.array([want], bool))
         self._where = f"root after step {t}"
-        if terminated or truncated:
+        done = bool(terminated or truncated)
+        if done:
             observation, info = twin.reset(options=self._options)
-        self._compare_root(following, i, observation, info)
+        self._compare_root(following, i, observation, info, is_reset=done)
 
     def _action(self, root: TensorDictBase, i: int) -> Any:
         """What the twin's step takes: a number, an array, or a dict of them."""
@@ -139,7 +142,14 @@ class _Comparison:
             _put(action, key, value if value.ndim else value.item())
         return action["action"] if list(action) == ["action"] else action
 
-    def _compare_root(self, root: TensorDictBase, i: int, observation: Any, info: Mapping[str, Any]) -> None:
+    def _compare_root(
+        self,
+        root: TensorDictBase,
+        i: int,
+        observation: Any,
+        info: Mapping[str, Any],
+        is_reset: bool = False,
+    ) -> None:
         entries = _flatten(observation) if isinstance(observation, Mapping) else {"observation": observation}
         for key, want in entries.items():
             have = root.get(key, None)
@@ -148,11 +158,14 @@ class _Comparison:
             self._compare(key, i, have[i], np.asarray(want))
         for key in self._infos:
             value: Any = info
+            have = root[key][i].numpy()
             for part in (key,) if isinstance(key, str) else key:
                 if part not in value:
+                    if is_reset:
+                        value = np.zeros_like(have)
+                        break
                     raise AssertionError(f"{self._at(key, i)}: the twin's info has only {list(value)}")
                 value = value[part]
-            have = root[key][i].numpy()
             self._compare(key, i, root[key][i], np.asarray(value).astype(have.dtype).reshape(have.shape))
 
     def _at(self, key: Key, i: int) -> str:
