@@ -10,44 +10,11 @@ from cases import cases
 from front_envs import Keyed
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import SyncVectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from torchrl_pool import EnvFailure, PoolEnv
 from torchrl_pool.gymnasium import PoolVectorEnv
 from torchrl_pool.stable_baselines3 import PoolVecEnv
-
-KEYS = [
-    "reward", "action", "observation", "state", "pixels", "done", "terminated", "truncated", "next", "info",
-    "exact_reward", "step_count", "episode_reward", "is_init", "respawned", "_reset", "a/b", "a.b", "/", "",
-    "with space", 0,
-]  # fmt: skip
-
-
-HERE = {"num_workers": 0}
-WITH_FLAG = {"num_workers": 1, "respawn": True}
-CASES = [
-    *(((key,), HERE) for key in KEYS),
-    *((keys, HERE) for keys in (("a/b", "a.b", "a", "a_b"), ("0", "1"), tuple(KEYS[:9]))),
-    *(((key,), WITH_FLAG) for key in ("respawned", "reward", "a/b")),
-]
-
-
-@pytest.mark.parametrize(("keys", "options"), CASES)
-def test_any_key_in_observations_and_actions(keys, options):
-    ours, theirs = (
-        PoolVectorEnv(partial(Keyed, *keys), 2, **options),
-        SyncVectorEnv([partial(Keyed, *keys)] * 2),
-    )
-    with contextlib.closing(ours), contextlib.closing(theirs):
-        assert ours.observation_space == theirs.observation_space
-        assert ours.action_space == theirs.action_space
-        assert data_equivalence(ours.reset(seed=0)[0], theirs.reset(seed=0)[0], exact=True)
-        ours.action_space.seed(0)
-        for _ in range(5):
-            actions = ours.action_space.sample()
-            for actual, expected in zip(ours.step(actions)[:4], theirs.step(actions)[:4], strict=True):
-                assert data_equivalence(actual, expected, exact=True)
 
 
 def test_any_key_for_stable_baselines3():

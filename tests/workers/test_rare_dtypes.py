@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from any_space import OF_GYM_ENV
 from cases import cases
 from gymnasium import spaces
 from tensordict import TensorDict
@@ -12,7 +13,6 @@ from torchrl.envs import (
     DTypeCastTransform,
     EnvBase,
     FlattenObservation,
-    GymWrapper,
     ObservationNorm,
     SerialEnv,
     SignTransform,
@@ -20,12 +20,10 @@ from torchrl.envs import (
     TransformedEnv,
 )
 
-from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, fuse
+from torchrl_pool import EnvFailure, PoolEnv, fuse
 
-# What TorchRL's GymEnv has tensors for, and what it has none for.
-OF_GYM_ENV = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 OTHERS = ["uint16", "uint32", "uint64"]
-ALL = OF_GYM_ENV + OTHERS
+ALL = ["bool", *OF_GYM_ENV, *OTHERS]
 N = 3
 
 
@@ -98,105 +96,6 @@ def assert_same(ours, theirs):
             assert a[key].dtype is b[key].dtype, key
             assert a[key].shape == b[key].shape, key
             assert a[key].numpy().tobytes() == b[key].numpy().tobytes(), key
-
-
-@pytest.mark.parametrize("dtype", cases(default=["int32", "int64"], also=OF_GYM_ENV))
-@pytest.mark.parametrize("wraps", [False, True], ids=["gymnasium", "GymWrapper"])
-def test_tensors_are_those_of_serial_env(dtype, wraps):
-    def make():
-        return GymWrapper(Numbers(dtype)) if wraps else Numbers(dtype)
-
-    pool = PoolEnv(make, N, num_workers=0)
-    reference = SerialEnv(N, lambda: GymWrapper(Numbers(dtype)))
-    for ours, theirs in (
-        (pool.full_action_spec, reference.full_action_spec),
-        (pool.full_observation_spec, reference.full_observation_spec),
-    ):
-        for key, spec in theirs.items(True, True):
-            assert ours[key].dtype is spec.dtype
-            assert ours[key].shape == spec.shape
-            if dtype != "bool":
-                assert ours[key] == spec
-    assert_same(played(pool), played(reference))
-    pool.close()
-
-
-@pytest.mark.parametrize("dtype", cases(default=["uint32", "uint64"], also=OTHERS))
-def test_tensors_of_unsigned_integers_hold_what_envs_show(dtype):
-    """TorchRL has no spec for them; the values are those of the envs, each by itself."""
-    pool = PoolEnv(lambda: Numbers(dtype), N, num_workers=0, info_keys=["told", "number"])
-    for spec in (pool.action_spec, *pool.observation_spec.values(True, True)):
-        if "is_init" not in str(spec):
-            assert str(spec.dtype) == f"torch.{dtype}"
-    envs, seeds = [Numbers(dtype) for _ in range(N)], [5, 6, 7]
-    root = pool.reset(seed=5)
-    expected = [env.reset(seed=seed) for env, seed in zip(envs, seeds, strict=True)]
-    random = np.random.default_rng(0)
-    for _ in range(12):
-        for i, (observation, _) in enumerate(expected):
-            for key, value in observation.items():
-                assert root[key][i].numpy().tobytes() == np.asarray(value).tobytes()
-        action = random.integers(0, 2, (N, 2)).astype(dtype)
-        data, root = pool.step_and_maybe_reset(root.set("action", torch.from_numpy(action)))
-        for i, env in enumerate(envs):
-            observation, reward, terminated, _, info = env.step(action[i])
-            for key, value in {**observation, "told": info["told"], "number": info["number"]}.items():
-                assert data["next", key][i].numpy().tobytes() == np.asarray(value).tobytes(), key
-            assert data["next", "reward"][i] == reward
-            expected[i] = env.reset() if terminated else (observation, info)
-            if terminated:  # no action is carried to where an episode begins
-                assert root["action"][i].tolist() == [0, 0]
-    pool.close()
-
-
-@pytest.mark.parametrize("dtype", cases(default=["uint8", "float16"], also=ALL))
-def test_all_calls_take_and_give_them(dtype):
-    def make():
-        return Numbers(dtype, length=30)
-
-    pool = PoolEnv(make, N, num_workers=0, info_keys=["told"])
-    torch_dtype = getattr(torch, dtype)
-    data = pool.rollout(4, break_when_any_done=False)
-    assert data["action"].dtype is data["next", "told"].dtype is torch_dtype
-    # A step of some rows: the others show what they were given.
-    root = pool.rand_action(pool.reset())
-    before = root.clone()
-    after = pool.step(root.set("_step", torch.tensor([True, False, True])))["next"]
-    assert torch.equal(after["many"][1], before["many"][1])
-    assert torch.equal(after["again"][0], before["action"][0])
-    # A reset of some.
-    begun = pool.reset(after.set("_reset", torch.tensor([[True], [False], [False]])))
-    assert torch.equal(begun["many"][1], after["many"][1])
-    assert begun["again"][0].tolist() == [0, 0]
-    # One after the other.
-    pool.async_step_and_maybe_reset_send(pool.rand_action(begun.exclude("action")))
-    received, following = pool.async_step_and_maybe_reset_recv(min_get=N)
-    assert received["action"].dtype is following["many"].dtype is torch_dtype
-    assert torch.equal(received["next", "again"], received["action"])
-    # From a state on.
-    root = pool.rand_action(pool.reset())
-    state = pool.get_state()
-    first = pool.step(root.clone())["next"]
-    pool.set_state(state)
-    assert torch.equal(first["many"], pool.step(root.clone())["next", "many"])
-    pool.close()
-
-
-@pytest.mark.parametrize("dtype", cases(default=["int8", "uint16"], also=ALL))
-def test_collectors_write_them(dtype):
-    def make():
-        return Numbers(dtype)
-
-    pool = PoolEnv(make, N, num_workers=0)
-
-    def policy(root):
-        return root.set("action", torch.ones(N, 2, dtype=getattr(torch, dtype)))
-
-    collector = PoolCollector(pool, policy, frames_per_batch=24, total_frames=48, trust_policy=True)
-    for batch in collector:
-        assert batch["many"].dtype is getattr(torch, dtype)
-        assert torch.equal(batch["next", "again"], batch["action"])
-    collector.shutdown()
 
 
 @pytest.mark.parametrize(
