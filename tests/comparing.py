@@ -1,6 +1,19 @@
 """Comparisons to the last bit."""
 
+from collections.abc import Mapping
+
+import numpy as np
 import torch
+from tensordict import TensorDictBase
+
+
+def same(a, b):
+    """Whether two tensors are equal, a NaN to itself."""
+    if a.dtype != b.dtype or a.shape != b.shape or a.device != b.device:
+        return False
+    if not a.is_floating_point():  # torch compares few unsigned integers
+        return np.array_equal(a.cpu().numpy(), b.cpu().numpy())
+    return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 def differing_keys(a, b):
@@ -8,13 +21,24 @@ def differing_keys(a, b):
     return [key for key in a.keys(True, True) if not same(a[key], b[key])]
 
 
-def same(a, b):
-    return a.dtype == b.dtype and torch.equal(a, b)
-
-
-def assert_td_equal(a, b):
-    assert a.batch_size == b.batch_size
-    assert not differing_keys(a, b)
+def assert_same(actual, expected, what="results"):
+    """Tensordicts, mappings, sequences, arrays and numbers: equal in form, dtypes, shapes and values."""
+    if isinstance(expected, TensorDictBase):
+        assert actual.batch_size == expected.batch_size, what
+        actual, expected = (dict(one.items(True, True)) for one in (actual, expected))
+    if isinstance(expected, Mapping):
+        assert set(actual) == set(expected), what
+        for key, value in expected.items():
+            assert_same(actual[key], value, f"{what}, {key!r}")
+    elif isinstance(expected, (list, tuple)):
+        assert type(actual) is type(expected), what
+        for i, (one, other) in enumerate(zip(actual, expected, strict=True)):
+            assert_same(one, other, f"{what}[{i}]")
+    elif not isinstance(expected, (torch.Tensor, np.ndarray, np.generic, bool, int, float)):
+        assert actual == expected, what
+    else:
+        actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
+        assert same(actual, expected), f"{what}: {actual} != {expected}"
 
 
 def assert_holds(ours, theirs):
@@ -26,13 +50,6 @@ def assert_holds(ours, theirs):
     assert set(entries[1]) <= set(entries[0])
     for key, value in entries[1].items():
         assert same(entries[0][key], value), key
-
-
-def assert_same(actual, expected, what):
-    actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
-    assert actual.dtype == expected.dtype, what
-    assert actual.shape == expected.shape, what
-    assert torch.equal(actual, expected), f"{what}: {actual} != {expected}"
 
 
 def assert_steps_equal(pool, reference, steps, assert_same=assert_same):

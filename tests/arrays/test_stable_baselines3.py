@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from cases import cases
+from comparing import assert_same
 from gymnasium import spaces
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformObservation, TransformReward
 from processes import printed
@@ -50,16 +51,6 @@ def test_stable_baselines_makes_it_of_callables_alone():
     finally:
         for env in envs:
             env.close()
-
-
-def assert_same(actual, expected):
-    assert type(actual) is type(expected)
-    if isinstance(expected, tuple):
-        for one, other in zip(actual, expected, strict=True):
-            assert_same(one, other)
-    else:
-        assert actual.dtype == expected.dtype
-        assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("task", cases(default=["Pendulum-v1", "FrozenLake-v1"], also=TASKS))

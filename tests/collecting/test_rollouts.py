@@ -1,7 +1,7 @@
 """Rollouts: of any kind that EnvBase.rollout knows, with any kind of policy, compiled or not."""
 
 import torch
-from comparing import assert_td_equal
+from comparing import assert_same
 from small_envs import N, cartpole, fall_right, lean, pendulum
 from tensordict.nn import TensorDictModule
 
@@ -17,7 +17,7 @@ def test_rollout_stops_at_the_first_done():
     env.set_seed(0)
     going_on = env.rollout(100, fall_right, break_when_any_done=False)
     assert going_on["next", "done"].sum() > 5 * N
-    assert_td_equal(going_on[:, : stopped.shape[1]], stopped)
+    assert_same(going_on[:, : stopped.shape[1]], stopped)
 
 
 def test_rollout_until_all_are_done():
@@ -35,12 +35,12 @@ def test_rollout_until_all_are_done():
         alone = PoolEnv("CartPole-v1", 1)
         episode = alone.rollout(500, lean, auto_reset=False, tensordict=alone.reset(seed=5 + i))[0]
         assert len(episode) == length
-        assert_td_equal(data[i, :length], episode)
+        assert_same(data[i, :length], episode)
         for repeated in data[i, length:]:
-            assert_td_equal(repeated, episode[-1])
+            assert_same(repeated, episode[-1])
         # Its simulator did not move while the others went on.
         one_more = alone.step(lean(alone.step_mdp(episode[-1:])))
-        assert_td_equal(after[i], one_more[0])
+        assert_same(after[i], one_more[0])
 
 
 def test_rollout_in_pieces_equals_one():
@@ -50,7 +50,7 @@ def test_rollout_in_pieces_equals_one():
     td = pieces.reset()
     for start in (0, 10, 20):
         piece = pieces.rollout(10, actions=actions[start : start + 10], auto_reset=False, tensordict=td)
-        assert_td_equal(piece, expected[:, start : start + 10])
+        assert_same(piece, expected[:, start : start + 10])
         td = pieces.step_mdp(piece[:, -1])
 
 
@@ -75,5 +75,5 @@ def test_an_env_to_be_compiled_gives_the_same():
     kwargs = {"seed": 0, "max_episode_steps": 2}
     compiled, eager = cartpole(compile={"backend": "eager"}, **kwargs), cartpole(**kwargs)
     expected = eager.rollout(5, fall_right, break_when_any_done=False)
-    assert_td_equal(compiled.rollout(5, fall_right, break_when_any_done=False), expected)
+    assert_same(compiled.rollout(5, fall_right, break_when_any_done=False), expected)
     assert expected["next", "done"].any()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from cases import cases
-from comparing import assert_td_equal
+from comparing import assert_same
 from small_envs import N, cartpole, fall_right
 from tensordict import TensorDict
 from torchrl.envs.utils import check_env_specs
@@ -45,7 +45,7 @@ def test_input_on_no_device_is_moved():
     td, next_root = env.step_and_maybe_reset(root)
     assert td.device == next_root.device == torch.device("cpu")
     assert "next" not in root
-    assert_td_equal(td, expected.step(fall_right(expected.reset())))
+    assert_same(td, expected.step(fall_right(expected.reset())))
 
 
 @pytest.mark.parametrize(

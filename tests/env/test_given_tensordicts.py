@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from cases import cases
-from comparing import assert_td_equal
+from comparing import assert_same
 from small_envs import MAKERS, N, cartpole, fall_right
 from tensordict import LazyStackedTensorDict
 from torchrl.envs import EnvBase, GymEnv, SerialEnv, StepCounter, TransformedEnv
@@ -38,8 +38,8 @@ def test_policy_entries_are_carried_like_by_step_mdp():
             assert "next" not in root
             assert "reward" not in root
             assert "_reset" not in root
-        assert_td_equal(a.exclude("name"), b.exclude("name"))
-        assert_td_equal(a_root.exclude("name"), b_root.exclude("name"))
+        assert_same(a.exclude("name"), b.exclude("name"))
+        assert_same(a_root.exclude("name"), b_root.exclude("name"))
         a, b = a_root, b_root
     # The nested container is a copy, so that a policy that adds to it does not change what was returned.
     before = set(a["nested"].keys())
@@ -66,8 +66,8 @@ def test_lazy_stack_as_input():
         stacked = LazyStackedTensorDict.lazy_stack(list(b.set("action", a["action"]).unbind(0)), 0)
         a, a_root = dense.step_and_maybe_reset(a)
         b, b_root = lazy.step_and_maybe_reset(stacked)
-        assert_td_equal(b["next"], a["next"])
-        assert_td_equal(b_root.exclude("action"), a_root.exclude("action"))
+        assert_same(b["next"], a["next"])
+        assert_same(b_root.exclude("action"), a_root.exclude("action"))
         a, b = a_root, b_root.to_tensordict()
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from comparing import assert_td_equal
 from small_envs import N, cartpole, fall_right
 from tensordict import TensorDict
 from torchrl.envs import ConditionalSkip, GymEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv
@@ -64,17 +63,6 @@ def test_no_reset_of_some_agents(wrap):
     after = env.reset(both.clone())["agent", "observation"]
     same = (after == both["agent", "observation"]).flatten(1).all(1)
     assert same.tolist() == [False, *[True] * (N - 1)]
-
-
-def test_reset_does_not_change_its_input_when_it_fails():
-    env = cartpole()
-    root = stepped(env)
-    before = root.clone()
-    with pytest.raises(ValueError, match="_reset"):
-        env._reset(root.clone().set("_reset", torch.ones(N, 2, dtype=torch.bool)))
-    with pytest.raises(TypeError, match="no reset option 'bound'"):
-        env.reset(root, options={"bound": 0.0})
-    assert_td_equal(root, before)
 
 
 def test_skipped_envs_keep_their_done_flags():

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torchrl.envs
 from cases import cases
-from comparing import assert_td_equal
+from comparing import assert_same
 from small_envs import TASKS, N
 from torchrl.data import Categorical
 from torchrl.envs import FrameSkipTransform
@@ -53,8 +53,8 @@ def test_multi_threaded_env_is_a_pool_env():
         a["action"] = b["action"] = torch.randint(2, (N,))
         a, a_root = env.step_and_maybe_reset(a)
         b, b_root = pool.step_and_maybe_reset(b)
-        assert_td_equal(a, b)
-        assert_td_equal(a_root, b_root)
+        assert_same(a, b)
+        assert_same(a_root, b_root)
         a, b = a_root, b_root
 
 
@@ -112,7 +112,7 @@ def test_any_first_call_resets_the_envs_before(call):
         assert first == expected_first
     else:
         assert (first == expected_first).all()
-    assert_td_equal(then, expected_then)
+    assert_same(then, expected_then)
 
 
 def test_first_steps_from_several_threads():
@@ -121,7 +121,7 @@ def test_first_steps_from_several_threads():
         root = twin.rand_action()
         with ThreadPoolExecutor(N) as threads:
             list(threads.map(lambda i, env=env, root=root: env.async_step_send(root[[i]], [i]), range(N)))
-        assert_td_equal(env.async_step_recv(N)["next"], twin.step(root)["next"])
+        assert_same(env.async_step_recv(N)["next"], twin.step(root)["next"])
         env.close()
 
 
@@ -130,7 +130,7 @@ def test_a_reset_is_not_repeated_by_the_first_step():
     for e in (env, pool):
         e.reset()
     action = pool.rand_action()
-    assert_td_equal(env.step(action.clone())["next"], pool.step(action)["next"])
+    assert_same(env.step(action.clone())["next"], pool.step(action)["next"])
 
 
 @pytest.mark.parametrize("before", cases(default=["nothing", "reset"], also=["step"]))
@@ -151,7 +151,7 @@ def test_a_copy_made_before_the_first_step_is_new_too():
     env = pickle.loads(pickle.dumps(new_env()))
     assert env.is_closed
     action = env.rand_action()
-    assert_td_equal(env.step(action.clone())["next"], reset_env().step(action)["next"])
+    assert_same(env.step(action.clone())["next"], reset_env().step(action)["next"])
 
 
 @pytest.mark.parametrize("task", cases(default=["CartPole-v0", "MountainCar-v0"], also=TASKS))

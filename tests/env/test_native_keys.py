@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 from cases import cases
-from comparing import assert_td_equal
+from comparing import assert_same
 from tensordict import TensorDict
 from torchrl.envs import Compose, InitTracker, RewardSum, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
@@ -42,15 +42,15 @@ def test_specs(task, categorical):
 def test_step_and_maybe_reset(task, device):
     native, transformed = pair(task, device=device, max_episode_steps=25)
     a, b = native.reset(), transformed.reset()
-    assert_td_equal(a, b)
+    assert_same(a, b)
     assert a["is_init"].all()
     for _ in range(300):
         action = native.rand_action()["action"]
         a, a_root = native.step_and_maybe_reset(a.set("action", action))
         b, b_root = transformed.step_and_maybe_reset(b.set("action", action))
-        assert_td_equal(a, b)
+        assert_same(a, b)
         # EnvBase zeroes the old action where an episode begins.
-        assert_td_equal(a_root.exclude("action"), b_root.exclude("action"))
+        assert_same(a_root.exclude("action"), b_root.exclude("action"))
         a, b = a_root, b_root
 
 
@@ -84,7 +84,7 @@ def test_any_choice_of_keys(keys):
     torch.manual_seed(0)
     b = transformed.rollout(60, break_when_any_done=False)
     assert a["next", "done"].any()
-    assert_td_equal(a, b)
+    assert_same(a, b)
 
 
 @pytest.mark.parametrize("shape", [(N,), (N, 1)])
@@ -96,12 +96,12 @@ def test_partial_resets(shape):
         action = native.rand_action()["action"]
         a = native.step_mdp(native.step(a.set("action", action)))
         b = transformed.step_mdp(transformed.step(b.set("action", action)))
-        assert_td_equal(a, b)
+        assert_same(a, b)
         mask = a["done"].squeeze(-1) | (torch.rand(N, generator=generator) < 0.1)
         if i % 3 == 0 or a["done"].any():  # now and then with none set
             a = native.reset(a.exclude("action").set("_reset", mask.view(shape)))
             b = transformed.reset(b.exclude("action").set("_reset", mask.view(N, 1)))  # StepCounter's shape
-            assert_td_equal(a, b)
+            assert_same(a, b)
             assert torch.equal(a["is_init"].squeeze(-1), mask)
             assert (a["step_count"].squeeze(-1)[mask] == 0).all()
 

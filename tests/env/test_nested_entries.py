@@ -7,7 +7,7 @@ import torch
 from building import build_plugin
 from cases import cases
 from collecting import FRAMES, N, assert_equal_batches, categorical_actor, collect, random_actions
-from comparing import assert_td_equal
+from comparing import assert_same
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictModuleBase
 from torchrl.collectors import Collector
@@ -83,9 +83,9 @@ def test_step_and_maybe_reset(task, wrap, monkeypatch):
         slow.rand_action(b)
         a.update(b.select(*slow.action_keys).clone())
         (a, a_root), (b, b_root) = fast.step_and_maybe_reset(a), slow_road(slow, b)
-        assert_td_equal(a, b)
+        assert_same(a, b)
         # EnvBase zeroes the old actions where an episode begins.
-        assert_td_equal(a_root.exclude(*fast.action_keys), b_root.exclude(*slow.action_keys))
+        assert_same(a_root.exclude(*fast.action_keys), b_root.exclude(*slow.action_keys))
         for prefix in ("sensors", "gear", "agents", "mine"):
             if b_root.get(prefix, None) is not None:
                 assert a_root[prefix].batch_size == b_root[prefix].batch_size
@@ -98,7 +98,7 @@ def test_what_a_root_holds_is_not_written_to():
     before, below = root.clone(), root["sensors"]
     env.rand_action(root)
     root, following = env.step_and_maybe_reset(root)
-    assert_td_equal(root.exclude("action", "next"), before)
+    assert_same(root.exclude("action", "next"), before)
     assert root["sensors"] is below
     assert following["sensors"] is not below
     assert following["sensors"] is not root["next", "sensors"]
@@ -114,7 +114,7 @@ def test_tensordicts_of_other_sizes_take_the_other_road():
     twin.rand_action(roots[1])
     roots[0].update(roots[1].select(*env.action_keys))
     (a, a_root), (b, b_root) = env.step_and_maybe_reset(roots[0]), slow_road(twin, roots[1])
-    assert_td_equal(a, b)
+    assert_same(a, b)
     assert a_root["agents"].batch_size == b_root["agents"].batch_size
 
 

@@ -7,7 +7,7 @@ import numpy
 import pytest
 import torch
 from cases import cases
-from comparing import assert_td_equal
+from comparing import assert_same
 from small_envs import MAKERS, TASKS, N, cartpole, fall_right, pendulum
 from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import EnvBase, GymEnv, ParallelEnv, RewardSum, StepCounter, TransformedEnv
@@ -54,7 +54,7 @@ def test_one_hot_and_categorical_actions_agree():
         number = torch.randint(2, (N,))
         a, a_root = one_hot.step_and_maybe_reset(a.set("action", torch.nn.functional.one_hot(number, 2)))
         b, b_root = categorical.step_and_maybe_reset(b.set("action", number))
-        assert_td_equal(a["next"], b["next"])
+        assert_same(a["next"], b["next"])
         a, b = a_root, b_root
 
 
@@ -114,7 +114,7 @@ def test_run_type_checks_changes_no_result():
     checked.set_seed(1)
     unchecked.set_seed(1)
     a = checked.rollout(60, fall_right, break_when_any_done=False)
-    assert_td_equal(a, unchecked.rollout(60, fall_right, break_when_any_done=False))
+    assert_same(a, unchecked.rollout(60, fall_right, break_when_any_done=False))
 
 
 @pytest.mark.parametrize("step", cases(["step", "step_and_maybe_reset"]))

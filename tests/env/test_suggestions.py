@@ -17,7 +17,6 @@ from torchrl_pool import MujocoPool, MultiThreadedEnv, PoolCollector, PoolEnv
 from torchrl_pool._collecting.collector_options import CollectorOptions
 from torchrl_pool._plugins import registry
 from torchrl_pool.gymnasium import PoolVectorEnv
-from torchrl_pool.stable_baselines3 import PoolVecEnv
 
 
 def answer(task):
@@ -101,48 +100,6 @@ def test_dtypes_by_any_name(dtype):
     assert PoolEnv("Hopper-v5", 1, obs_dtype=dtype).rollout(1)["observation"].dtype is torch.float32
     env = MujocoPool("hopper.xml", 1, dtype=dtype)
     assert env.rollout(1)["next", "reward"].dtype is torch.float32
-
-
-@pytest.mark.parametrize("dtype", cases(default=["double-barrelled", np.int64, 3], also=["float16"]))
-def test_dtypes_that_are_none(dtype):
-    for make in (partial(PoolEnv, "Pendulum-v1", 1), partial(PoolVecEnv, "Pendulum-v1", 1)):
-        with pytest.raises(
-            ValueError, match=r"obs_dtype: expected torch.float32, torch.float64 or None, got"
-        ):
-            make(obs_dtype=dtype)
-    with pytest.raises(ValueError, match=r"dtype: expected torch.float32, torch.float64 or None, got"):
-        MujocoPool("hopper.xml", 1, dtype=dtype)
-
-
-def test_a_render_mode_is_not_needed():
-    with pytest.raises(TypeError, match=r"no option 'render_mode'; none is needed: render\(\)"):
-        PoolEnv("CartPole-v1", 2, render_mode="rgb_array")
-    with pytest.raises(TypeError, match=r"pass functools.partial\(make_env, render_mode=...\) as task"):
-        PoolEnv(cartpole, 2, render_mode="rgb_array")
-
-
-@pytest.mark.parametrize(
-    ("categorical", "given", "message"),
-    cases(
-        [
-            (
-                False,
-                [2],
-                r"expected one-hot vectors of shape \[2, 2\], got \[2\]; categorical_action_encoding=True",
-            ),
-            (
-                True,
-                [2, 2],
-                r"expected numbers of the choices, of shape \[2\], got \[2, 2\]; .*_encoding=False",
-            ),
-        ]
-    ),
-)
-def test_an_action_in_the_other_encoding(categorical, given, message):
-    env = PoolEnv("CartPole-v1", 2, categorical_action_encoding=categorical)
-    root = env.reset().set("action", torch.zeros(given, dtype=torch.int64), inplace=False)
-    with pytest.raises(ValueError, match=message):
-        env.step(root)
 
 
 def test_a_collector_has_the_arguments_of_torchrls_with_their_types():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from cases import cases
 from collecting import normal_actor
-from comparing import assert_td_equal
+from comparing import assert_same
 from models import ARM
 from tensordict import TensorDict
 from torchrl.collectors import Collector
@@ -86,7 +86,7 @@ def test_a_parallel_env(start):
         rollouts.append(play(batched, 40))
         batched.close()
     assert rollouts[0]["next", "done"].any()
-    assert_td_equal(*rollouts)
+    assert_same(*rollouts)
 
 
 @pytest.mark.parametrize("transforms", cases(default=[[], [StepCounter, RewardSum]], also=[[InitTracker]]))
@@ -104,7 +104,7 @@ def test_a_policy_is_taken_apart(transforms, capsys):
         collector = cls(own, normal_actor(own), frames_per_batch=80, total_frames=240)
         batches.append([batch.exclude("collector") for batch in collector])
     for one, other in zip(*batches, strict=True):
-        assert_td_equal(one, other)
+        assert_same(one, other)
     print(explain(collector))
     assert "a tensordict" not in capsys.readouterr().out
 
@@ -115,7 +115,7 @@ def test_fusing_leaves_transforms_to_torchrl(capsys):
 
     fused = fuse(env())
     check_env_specs(fuse(env()))
-    assert_td_equal(play(fused, 60), play(env(), 60))
+    assert_same(play(fused, 60), play(env(), 60))
     root = fused.rand_step(fused.reset())["next"]
     root["_reset"] = torch.tensor([[True], [False], [True], [False]])
     assert fused.reset(root)["step_count"].flatten().tolist() == [0, 1, 0, 1]
@@ -136,7 +136,7 @@ def test_states_go_on_bit_for_bit():
     expected = continued(env)
     other.reset()
     other.set_state(state)
-    assert_td_equal(continued(other), expected)
+    assert_same(continued(other), expected)
     env.set_state(state[2], [1])
     assert env.get_state([1]) == env.get_state([1])
     with pytest.raises(ValueError, match="saved state"):
@@ -168,7 +168,7 @@ def test_a_collector_goes_on_from_another_ones_state(transforms, tmp_path):
         load_collector_state(second, torch.load(tmp_path / "state.pt", weights_only=True))
     assert batches[0][-1]["next", "done"].any()
     for expected, own in zip(*batches, strict=True):
-        assert_td_equal(own, expected)
+        assert_same(own, expected)
 
 
 def continued(env):
@@ -276,7 +276,7 @@ def test_a_pool_that_was_closed_begins_as_at_first(seed):
     first = env.reset()
     env.rollout(3)
     env.close()
-    assert_td_equal(env.reset(), first)
+    assert_same(env.reset(), first)
     env.rng = mine = torch.Generator().manual_seed(7)
     state = mine.get_state()
     env.close()
@@ -298,12 +298,12 @@ def test_an_interrupted_close_that_closes_begins_as_at_first(monkeypatch):
         patch.setattr(env._simulators, "close", interrupted)
         with pytest.raises(KeyboardInterrupt):
             env.close()
-    assert_td_equal(env.reset(), first)
+    assert_same(env.reset(), first)
 
 
 def test_functions_that_are_compiled():
     env = make(reward=torch.compile(speed, backend="eager"), terminated=torch.compile(low, backend="eager"))
-    assert_td_equal(play(env, 20), play(make(), 20))
+    assert_same(play(env, 20), play(make(), 20))
 
 
 class Hop:
@@ -316,4 +316,4 @@ class Hop:
 
 def test_functions_may_be_methods():
     expected = play(make(), 20)
-    assert_td_equal(play(make(task=Hop(), reward=None, terminated=None), 20), expected)
+    assert_same(play(make(task=Hop(), reward=None, terminated=None), 20), expected)

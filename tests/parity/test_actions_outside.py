@@ -12,7 +12,7 @@ from cases import cases
 from references.reference import gymnasium_env, gymnasium_tasks
 from torchrl.envs import GymEnv, SerialEnv
 
-from torchrl_pool import PoolEnv, list_tasks
+from torchrl_pool import list_tasks
 from torchrl_pool._plugins.registry import open_config
 from torchrl_pool.testing import assert_same_trajectories
 
@@ -117,8 +117,3 @@ def test_strict_actions_are_refused_before_anything_moves(task, make_pool):
     assert pool.get_state() == before
     pool.async_step_send(root.set("action", high.clone()), range(N))
     assert pool.async_step_recv(N).shape == (N,)
-
-
-def test_a_check_that_is_none():
-    with pytest.raises(ValueError, match="check_actions: expected 'finite' or 'strict', got 'none'"):
-        PoolEnv("Pendulum-v1", N, check_actions="none")

@@ -10,6 +10,7 @@ import pytest
 import torch
 from ale_py.vector_env import AtariVectorEnv
 from cases import LONG, cases
+from comparing import assert_same
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 from references.atari import INFO, Atari, WithRAM
@@ -30,15 +31,6 @@ GAMES = [
     "ALE/Seaquest-v5",
     "ALE/SpaceInvaders-v5",
 ]
-
-
-def assert_equal(actual, expected, what):
-    actual, expected = np.asarray(actual), np.asarray(expected)
-    assert actual.dtype == expected.dtype, what
-    assert actual.shape == expected.shape, what
-    if not np.array_equal(actual, expected):
-        off = np.abs(actual.astype(np.float64) - expected)
-        pytest.fail(f"{what}: {(off > 0).sum()} of {off.size} values differ, by up to {off.max()}")
 
 
 @pytest.mark.parametrize("seed", [4_000_000_000, *([11] if LONG else [])])
@@ -104,8 +96,8 @@ def test_episode_that_ends_during_the_no_ops_equals_gymnasiums():
 def test_continuous_actions_equal_gymnasiums(task, threshold, make_pool):
     options = {"continuous": True, "continuous_action_threshold": threshold, "noop_max": 0}
     pool, env = make_pool(task, 2, **options), ATARI.make(task, **options)
-    assert_equal(pool.action_spec.space.low[0], env.action_space.low, "low")
-    assert_equal(pool.action_spec.space.high[0], env.action_space.high, "high")
+    assert_same(pool.action_spec.space.low[0], env.action_space.low, "low")
+    assert_same(pool.action_spec.space.high[0], env.action_space.high, "high")
     ATARI.compare(task, 300 if LONG else 120, num_envs=2, **options)
 
 
@@ -180,7 +172,7 @@ def test_ale_vector_equals_atari_vector_env(game, theirs, ours, make_pool):
     episodes = 0
     is_short = not LONG and game in ("breakout", "pong")  # the first lives of others last longer
     for t in range(100 if is_short else 200):
-        assert_equal(root["observation"], observation, f"before step {t}")
+        assert_same(root["observation"], observation, f"before step {t}")
         for key in INFO:
             assert root[key][:, 0].tolist() == info[key].tolist(), f"{key} before step {t}"
         data, root = pool.step_and_maybe_reset(pool.rand_action(root))
@@ -191,7 +183,7 @@ def test_ale_vector_equals_atari_vector_env(game, theirs, ours, make_pool):
         assert after["truncated"][:, 0].tolist() == truncated.tolist(), f"truncated of step {t}"
         for i in np.flatnonzero(terminated | truncated):
             episodes += 1
-            assert_equal(after["observation"][i], info["final_obs"][i], f"last observation at step {t}")
+            assert_same(after["observation"][i], info["final_obs"][i], f"last observation at step {t}")
     assert episodes > 0 or not {"max_num_frames_per_episode", "episodic_life"} & set(theirs) or game == "pong"
 
 
@@ -298,7 +290,7 @@ def test_pictures_are_the_screen(task, make_pool):
     root = pool.reset(seed=5)
     env.reset(seed=5)
     for _ in range(30):
-        assert_equal(pool.render(0)[0], env.render(), "picture")
+        assert_same(pool.render(0)[0], env.render(), "picture")
         data, root = pool.step_and_maybe_reset(pool.rand_action(root))
         env.step(int(data["action"]))
     pixels = make_pool(task, 1, from_pixels=True).reset()["pixels"]

@@ -6,6 +6,7 @@ import minigrid  # noqa: F401 (which registers its envs)
 import numpy as np
 import pytest
 from cases import LONG, cases
+from comparing import assert_same
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FilterObservation, FrameStackObservation, TimeLimit
 from references.reference import N, gymnasium_env
@@ -51,25 +52,6 @@ def reference_of(task, num_envs, mode, **options):
         return TimeLimit(FrameStackObservation(AtariPreprocessing(env), 4), limit_of(task))
 
     return SyncVectorEnv([make] * num_envs, autoreset_mode=mode)
-
-
-def assert_same(actual, expected, what):
-    """Arrays, or tuples and dicts of them."""
-    if isinstance(expected, tuple):
-        assert isinstance(actual, tuple), what
-        assert len(actual) == len(expected), what
-        for i, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            assert_same(one, other, f"{what}[{i}]")
-    elif isinstance(expected, dict):
-        assert isinstance(actual, dict), what
-        assert set(actual) == set(expected), what
-        for key, value in expected.items():
-            assert_same(actual[key], value, f"{what}[{key!r}]")
-    else:
-        actual, expected = np.asarray(actual), np.asarray(expected)
-        assert actual.dtype == expected.dtype, what
-        assert actual.shape == expected.shape, what
-        assert np.array_equal(actual, expected), f"{what}: {actual} is not {expected}"
 
 
 def assert_same_infos(actual, expected, what):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from any_space import OF_GYM_ENV
 from cases import cases
+from comparing import assert_same
 from gymnasium import spaces
 from tensordict import TensorDict
 from torchrl.data import Binary, Bounded, Composite, Unbounded
@@ -87,15 +88,6 @@ def played(env, steps=12, fixed=None):
         data, root = env.step_and_maybe_reset(root)
         seen += [data.clone(), root.clone()]
     return seen
-
-
-def assert_same(ours, theirs):
-    for a, b in zip(ours, theirs, strict=True):
-        assert set(a.keys(True, True)) == set(b.keys(True, True))
-        for key in b.keys(True, True):
-            assert a[key].dtype is b[key].dtype, key
-            assert a[key].shape == b[key].shape, key
-            assert a[key].numpy().tobytes() == b[key].numpy().tobytes(), key
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from cases import cases
+from comparing import assert_same
 from gymnasium import spaces
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 from torchrl.envs import Compose, FrameSkipTransform, GymEnv, RewardSum, StepCounter, TransformedEnv
@@ -23,13 +24,6 @@ from torchrl_pool import EnvFailure, PoolEnv, fuse
 from torchrl_pool._env import python_source
 
 CARTPOLE = "gymnasium:CartPole-v1"
-
-
-def assert_same(ours, theirs):
-    assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
-    for key, value in theirs.items(True, True):
-        if isinstance(value, torch.Tensor):
-            assert torch.equal(ours.get(key), value), key
 
 
 @pytest.mark.parametrize(
