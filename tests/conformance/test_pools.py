@@ -1,12 +1,16 @@
 """All pools keep one contract, whatever their envs are and wherever these run."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 from cases import cases
-from kinds import IN_WORKERS, NATIVE, PYTHON, in_workers
+from device import strict_device
+from kinds import IN_WORKERS, INFOS, NATIVE, PYTHON, Kind, in_workers
 from opengl import missing_opengl
 from own_tasks import ONE_OF_EACH_KIND
 
-from torchrl_pool import task_info
+from torchrl_pool import PoolEnv, task_info
 from torchrl_pool.testing import check_plugin, check_pool
 
 CHECKS = [
@@ -91,3 +95,10 @@ def test_tasks(task):
     if not info.can_render or ("pictures" not in applied and missing_opengl(task)):
         without.add("pictures")
     assert set(CHECKS) - set(applied) <= without
+
+
+@pytest.mark.parametrize("late", cases([True], also=[False]))
+def test_on_a_device(late):
+    with strict_device(late=late) as device:
+        kind = Kind(partial(PoolEnv, "CartPole-v1", device=device, pin_memory=late, info_keys=INFOS))
+        assert_keeps_the_contract(replace(kind, without={"placements": "one"}))

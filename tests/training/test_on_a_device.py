@@ -1,6 +1,6 @@
 """What learns on a device ends with the weights that it has on the CPU: nothing of it is on the wrong one.
 
-The device stands for a GPU: see strict_device.py. Random numbers are the same on both.
+The device stands for a GPU: see device.py. Random numbers are the same on both.
 """
 
 import copy
@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 from cases import cases
-from strict_device import strict_device, waits
+from device import strict_device, waits
 from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequential
 from torch import nn
 from torch.utils._pytree import tree_map_only

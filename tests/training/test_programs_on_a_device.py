@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 from cases import cases
-from strict_device import NAME, strict_device
+from device import NAME, strict_device
 
 from torchrl_pool.examples import load_policy
 from torchrl_pool.training._traced_once import TracedOnce

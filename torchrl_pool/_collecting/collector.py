@@ -312,8 +312,9 @@ class PoolCollector(StoringCollector):
         elsewhere = {*map(in_next, outputs), *filled_in, *left_out}
         recorded.update({key: row for key, row in row_types(template).items() if key not in elsewhere})
         device = self._batch_device
-        goes_up = device is not None and device.type == "cuda"
-        pin_memory = goes_up if self._pin_memory is None else self._pin_memory
+        goes_up = device is not None and device.type != "cpu"
+        is_cuda = device is not None and device.type == "cuda"
+        pin_memory = is_cuda if self._pin_memory is None else self._pin_memory
         self._storage = RolloutStorage(
             stepper.env.num_envs,
             self.frames_per_batch,

@@ -189,7 +189,7 @@ def _ends(env: Any, following: TensorDictBase) -> torch.Tensor:
     done = following.get("done", None)
     if done is None:  # each group of agents has its own
         done = torch.stack([following[key].flatten(1).all(1) for key in env.done_keys]).any(0)
-    ends: torch.Tensor = done.flatten(1).any(1)
+    ends: torch.Tensor = done.flatten(1).any(1).cpu()
     return ends
 
 
@@ -271,8 +271,9 @@ def _moved_states(pools: Pools) -> bool:
     if env.get_state(order) != [env.get_state(i)[0] for i in order]:
         raise AssertionError(f"the states of envs {order} are in another order")
     env.set_state(states, order)
-    moved = [td[order] for td in history]
-    again = pools.play(env, root[order].clone(), moved)
+    rows = torch.tensor(order)
+    moved = [td[rows] for td in history]
+    again = pools.play(env, root[rows].clone(), moved)
     _require_same_history(moved, again, "envs that have changed places")
     env.close()
     return True
