@@ -9,13 +9,14 @@ from typing import Any
 
 import gymnasium
 import torch
-from pettingzoo_envs import Chase, Escape, Nim
+from pettingzoo_envs import Chase, Escape, Nim, chase, escape, nim
 from python_envs import Dictionary, Sampled
 from torchrl.envs import (
     ActionDiscretizer,
     CatFrames,
     Compose,
     DoubleToFloat,
+    EnvBase,
     GymEnv,
     GymWrapper,
     InitTracker,
@@ -41,12 +42,14 @@ class Kind:
 
     Attributes:
         without: checks that do not apply, each with the reason.
+        serial: makes an env for a SerialEnv that the pools equal; None: there is none.
     """
 
     make: Callable[..., Any]
     encodings: Sequence[Mapping[str, Any]] = ({},)
     placements: Sequence[Mapping[str, Any]] = ({},)
     without: Mapping[str, str] = field(default_factory=dict)
+    serial: Callable[[], EnvBase] | None = None
 
 
 def mixed(num_envs, **options):
@@ -96,6 +99,10 @@ def counted():
     return TransformedEnv(GymEnv("CartPole-v1"), StepCounter(7))
 
 
+def stateless_counted():
+    return TransformedEnv(Stateless(), StepCounter(3))
+
+
 def marked():
     return TransformedEnv(GymEnv("CartPole-v1"), InitTracker())
 
@@ -106,6 +113,10 @@ def discretized():
 
 def dictionary():
     return GymWrapper(Dictionary(), categorical_action_encoding=True)
+
+
+def wrapped(make):
+    return GymWrapper(make())
 
 
 def drawn():
@@ -125,14 +136,24 @@ FUSED = {
 }
 
 
-def of_python(env, encodings=({},), without=UNDRAWN, **options):
+def of_python(env, encodings=({},), without=UNDRAWN, serial=None, **options):
     make = partial(PoolEnv, env, **{"info_keys": INFOS, **options})
-    return Kind(make, encodings, tuple({"num_workers": count} for count in (0, 1, 2)), without)
+    return Kind(
+        make,
+        encodings,
+        tuple({"num_workers": count} for count in (0, 1, 2)),
+        without,
+        serial or partial(wrapped, env),
+    )
+
+
+def of_torchrl(env, **more):
+    return of_python(env, serial=env, **more)
 
 
 def of_agents(env, **more):
     """Groups of which have no one reward."""
-    return of_python(env, info_keys=["step_count"], **more)
+    return of_python(env, **{"info_keys": ["step_count"], **more})
 
 
 def in_workers(kind):
@@ -169,21 +190,28 @@ NATIVE = {
 }
 PYTHON = {
     "Gymnasium": of_python(drawn, ENCODINGS, {}),
-    "Gymnasium, an id": of_python("gymnasium:Pendulum-v1", render_mode="rgb_array", without={}),
+    "Gymnasium, an id": of_python(
+        "gymnasium:Pendulum-v1",
+        render_mode="rgb_array",
+        without={},
+        serial=partial(GymEnv, "Pendulum-v1"),
+    ),
+    "Gymnasium, choices": of_python(partial(gymnasium.make, "FrozenLake-v1")),
     "Gymnasium, Box": of_python(Sampled),
     "Gymnasium, Dict": of_python(Dictionary, ENCODINGS[1:], info_keys=["count", "deep/half", "sometimes"]),
-    "TorchRL": of_python(partial(GymEnv, "CartPole-v1")),
-    "TorchRL, transformed": of_python(counted, info_keys=["episode_reward"]),
-    "TorchRL, is_init": of_python(marked, info_keys=["step_count"]),
-    "TorchRL, choices": of_python(discretized),
-    "TorchRL, Dict": of_python(dictionary),
-    "TorchRL, agents": of_agents(TwoAgents),
+    "TorchRL": of_torchrl(partial(GymEnv, "CartPole-v1")),
+    "TorchRL, transformed": of_torchrl(counted, info_keys=["episode_reward"]),
+    "TorchRL, is_init": of_torchrl(marked, info_keys=["step_count"]),
+    "TorchRL, choices": of_torchrl(discretized),
+    "TorchRL, Dict": of_torchrl(dictionary),
+    "TorchRL, agents": of_agents(TwoAgents, serial=TwoAgents),
     "TorchRL, agents' flags": of_agents(partial(TwoAgents, root_flags=False)),
-    "TorchRL, stateless": of_python(Stateless),
-    "TorchRL, tic-tac-toe": of_agents(TicTacToeEnv),
-    "PettingZoo": of_agents(Chase),
-    "PettingZoo, an end of one": of_agents(Escape),
-    "PettingZoo, in turn": of_agents(Nim),
+    "TorchRL, stateless": of_torchrl(Stateless),
+    "TorchRL, stateless, transformed": of_torchrl(stateless_counted, info_keys=["episode_reward"]),
+    "TorchRL, tic-tac-toe": of_agents(TicTacToeEnv, serial=TicTacToeEnv),
+    "PettingZoo": of_agents(Chase, serial=chase),
+    "PettingZoo, an end of one": of_agents(Escape, serial=escape),
+    "PettingZoo, in turn": of_agents(Nim, serial=nim),
 }
 # Where the layouts of memory differ that workers write.
 IN_WORKERS = ["Gymnasium, Dict", "TorchRL, agents", "TorchRL, stateless", "PettingZoo, an end of one"]

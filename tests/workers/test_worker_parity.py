@@ -7,149 +7,28 @@ import numpy as np
 import pytest
 import torch
 from cases import cases
-from comparing import assert_holds
 from gymnasium import spaces
-from pettingzoo_envs import Chase, Nim, chase, nim
+from pettingzoo_envs import Chase
 from python_envs import WHERE, Dictionary, Sampled
 from torchrl.envs import (
-    ActionDiscretizer,
     GymEnv,
     GymWrapper,
-    InitTracker,
     PettingZooWrapper,
     SerialEnv,
-    StepCounter,
-    TicTacToeEnv,
-    TransformedEnv,
 )
-from torchrl.envs.utils import check_env_specs
-from torchrl_envs import Stateless, TwoAgents
 
 from torchrl_pool import EnvFailure, PoolEnv
-
-
-def counted():
-    return TransformedEnv(GymEnv("CartPole-v1"), StepCounter(7))
-
-
-def stateless_counted():
-    return TransformedEnv(Stateless(), StepCounter(3))
-
-
-def dictionary():
-    return GymWrapper(Dictionary(), categorical_action_encoding=True)
-
-
-def marked():
-    return TransformedEnv(GymEnv("CartPole-v1"), InitTracker())
-
-
-def discretized():
-    return TransformedEnv(GymEnv("Pendulum-v1"), ActionDiscretizer(num_intervals=5))
-
-
-class OneByOne:
-    """Envs that are stepped each by itself: SerialEnv keeps old flags where an env leaves some out."""
-
-    def __init__(self, num_envs, make):
-        self.envs = [make() for _ in range(num_envs)]
-        self.action_keys = self.envs[0].action_keys
-
-    def set_seed(self, seed):
-        for env in self.envs:
-            seed = env.set_seed(seed)
-        return seed
-
-    def reset(self):
-        return torch.stack([env.reset() for env in self.envs])
-
-    def step_and_maybe_reset(self, root):
-        steps = [env.step_and_maybe_reset(row) for env, row in zip(self.envs, root.unbind(0), strict=True)]
-        return torch.stack([data for data, _ in steps]), torch.stack([following for _, following in steps])
-
-    def close(self, **_):
-        for env in self.envs:
-            env.close()
 
 
 def wrapped(make):
     return GymWrapper(make())
 
 
-# How an env is made, and how it is made for SerialEnv.
-ENVS = {
-    "CartPole": (partial(gymnasium.make, "CartPole-v1"), partial(GymEnv, "CartPole-v1")),
-    "gymnasium:CartPole": ("gymnasium:CartPole-v1", partial(GymEnv, "CartPole-v1")),
-    "Pendulum": (partial(gymnasium.make, "Pendulum-v1", max_episode_steps=9), None),
-    "FrozenLake": (partial(gymnasium.make, "FrozenLake-v1"), partial(GymEnv, "FrozenLake-v1")),
-    "Box": (Sampled, None),
-    "Dict": (Dictionary, None),
-    "TorchRL": (partial(GymEnv, "CartPole-v1"), partial(GymEnv, "CartPole-v1")),
-    "TransformedEnv": (counted, counted),
-    "agents": (TwoAgents, TwoAgents),
-    "state": (Stateless, Stateless),
-    "state, transformed": (stateless_counted, stateless_counted),
-    "Dict in GymEnv": (dictionary, dictionary),
-    "is_init": (marked, marked),
-    "choices": (discretized, discretized),
-    "tic-tac-toe": (TicTacToeEnv, TicTacToeEnv),
-    "PettingZoo": (Chase, chase),
-    "PettingZoo, in turn": (Nim, nim),
-}
-
-
-@pytest.fixture(params=ENVS)
-def makers(request):
-    make, serial = ENVS[request.param]
-    return make, serial or partial(wrapped, make)
-
-
-@pytest.mark.parametrize("where", cases(WHERE.values()), ids=WHERE)
-def test_rollouts(makers, where):
-    """Seeded, with resets of those that are done, over many episodes."""
-    make, make_serial = makers
-    num_envs = 5
-    reference = OneByOne if make_serial in (TwoAgents, Stateless) else SerialEnv
-    pool, serial = PoolEnv(make, num_envs, **where), reference(num_envs, make_serial)
-    try:
-        assert pool.set_seed(3) == serial.set_seed(3)
-        for _ in range(2):
-            root, expected = pool.reset(), serial.reset()
-            assert_holds(root, expected)
-            torch.manual_seed(0)
-            for _ in range(40):
-                actions = pool.full_action_spec.rand()
-                root.update(actions)
-                expected.update(actions)
-                data, root = pool.step_and_maybe_reset(root)
-                theirs, expected = serial.step_and_maybe_reset(expected)
-                assert_holds(data["next"], theirs["next"])
-                # What becomes of old actions differs.
-                assert_holds(root, expected.exclude(*serial.action_keys))
-    finally:
-        pool.close()
-        serial.close(raise_if_closed=False)
-
-
-def test_specs(makers):
-    make, make_serial = makers
-    pool, serial = PoolEnv(make, 3, num_workers=2, device="cpu"), SerialEnv(3, make_serial, device="cpu")
-    try:
-        for name in ("full_action_spec", "full_observation_spec", "full_reward_spec"):
-            # PettingZooWrapper's groups of agents have a dimension of their own, ours the pool's alone.
-            ours, theirs = (dict(getattr(env, name).items(True, True)) for env in (pool, serial))
-            assert ours == theirs, name
-        check_env_specs(pool)
-    finally:
-        pool.close()
-        serial.close(raise_if_closed=False)
-
-
 def vectors():
     return PettingZooWrapper(Chase(), categorical_actions=False)
 
 
-@pytest.mark.parametrize("make", [vectors, partial(GymEnv, "CartPole-v1"), Chase, counted])
+@pytest.mark.parametrize("make", [vectors, partial(GymEnv, "CartPole-v1"), Chase])
 def test_numbers_are_refused_where_an_env_has_vectors(make):
     open_pool = partial(PoolEnv, make, 1, num_workers=0, categorical_action_encoding=True)
     if make is Chase:
