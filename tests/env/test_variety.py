@@ -4,18 +4,9 @@ import pytest
 import torch
 from building import load_fault_plugin
 from cases import cases
+from playing import play
 
 from torchrl_pool import PoolEnv, list_tasks
-
-
-def trajectory(env, steps=60):
-    torch.manual_seed(0)
-    root, out = env.reset(), []
-    for _ in range(steps):
-        data, root = env.step_and_maybe_reset(env.rand_action(root))
-        out.append(data)
-    env.close()
-    return torch.stack(out, 1)
 
 
 def test_thousands_of_envs_equal_a_few():
@@ -58,8 +49,8 @@ def test_bounds_per_env_are_in_the_specs():
 
 @pytest.mark.parametrize("task", cases(default=["CartPole-v0", "MountainCar-v0"], also=list_tasks("classic")))
 def test_obs_dtype_converts_observations_and_nothing_else(task):
-    native = trajectory(PoolEnv(task, 3, seed=0, info_keys=("episode_reward",)))
-    double = trajectory(PoolEnv(task, 3, seed=0, info_keys=("episode_reward",), obs_dtype=torch.float64))
+    native = play(PoolEnv(task, 3, seed=0, info_keys=("episode_reward",)))
+    double = play(PoolEnv(task, 3, seed=0, info_keys=("episode_reward",), obs_dtype=torch.float64))
     assert double["observation"].dtype is torch.float64
     assert double["next", "observation"].equal(native["next", "observation"].double())
     for key in ("reward", "done", "episode_reward"):
@@ -71,7 +62,7 @@ def test_obs_dtype_converts_observations_and_nothing_else(task):
 def test_info_keys_of_a_task_come_only_when_asked_for():
     load_fault_plugin()
     env = PoolEnv("Fault-v0", 2, info_keys=("steps",))
-    data = trajectory(env, steps=5)
+    data = play(env, steps=5)
     assert data["next", "steps"].tolist() == [[1, 2, 3, 4, 5]] * 2
     assert "steps" not in list(PoolEnv("Fault-v0", 2).rollout(2).keys())
     assert set(env.observation_spec.keys()) == {"observation", "steps"}

@@ -9,6 +9,7 @@ from cases import cases
 from collecting import normal_actor
 from comparing import assert_same
 from models import ARM
+from playing import play
 from tensordict import TensorDict
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
@@ -45,11 +46,6 @@ def make(num_envs=4, **options):
         "seed": 0,
     }
     return MujocoPool("hopper.xml", num_envs, **{**settings, **options})
-
-
-def play(env, steps, seed=0):
-    torch.manual_seed(seed)
-    return env.rollout(steps, break_when_any_done=False)
 
 
 @pytest.mark.parametrize("run_type_checks", cases([False, True]))

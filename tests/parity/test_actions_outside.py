@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 from cases import cases
-from references.reference import gymnasium_env, gymnasium_tasks
+from references.reference import gymnasium_env, gymnasium_tasks, specs_of
 from torchrl.envs import GymEnv, SerialEnv
 
 from torchrl_pool import list_tasks
-from torchrl_pool._plugins.registry import open_config
 from torchrl_pool.testing import assert_same_trajectories
 
 gymnasium.register_envs(ale_py)
@@ -21,9 +20,7 @@ ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
 
 N = 2
 CONTINUOUS = [
-    task
-    for task in gymnasium_tasks()
-    if any(spec.role == "action" and not spec.categories for spec in open_config(task, {}).specs)
+    task for task in gymnasium_tasks() if any(not spec.categories for spec in specs_of(task, "action"))
 ]
 GAMES = list_tasks("atari")
 # Times a bound, and one rounding more: TorchRL's noise, far outside, and where float32 squares overflow.

@@ -5,9 +5,7 @@ import gymnasium
 import numpy as np
 import pytest
 from cases import cases
-from references.reference import gymnasium_env, gymnasium_tasks
-
-from torchrl_pool._plugins.registry import open_config
+from references.reference import gymnasium_env, gymnasium_tasks, specs_of
 
 gymnasium.register_envs(ale_py)
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -32,7 +30,7 @@ def infos(task):
 
 @pytest.mark.parametrize("task", cases(default=["CartPole-v0", "MountainCar-v0", "Pendulum-v1"], also=TASKS))
 def test_dtypes_are_gymnasiums(task):
-    ours = {spec.name: spec.dtype for spec in open_config(task, {}).specs if spec.role == "info"}
+    ours = {spec.name: spec.dtype for spec in specs_of(task, "info")}
     first, *others = infos(task)
     for name, dtype in ours.items():
         if name in RARE or name in OWN.get(task, ()):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from cases import cases
 from pipelines import OBS, assert_same
+from playing import play
 from tensordict import TensorDict
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
@@ -34,11 +35,6 @@ def fused(*transforms: t.Transform) -> FusedEnv:
     env = fuse(over_pool(*transforms))
     assert not env.fusion().rest, env.fusion().why_not
     return env
-
-
-def play(env: TransformedEnv, steps: int = 20) -> TensorDict:
-    torch.manual_seed(0)
-    return env.rollout(steps, break_when_any_done=False)
 
 
 def play_and_change(env: TransformedEnv, change: Change) -> list[TensorDict]:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from cases import cases
 from pipelines import OBS, assert_same
+from playing import play
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
 from torchrl.envs import Compose, TransformedEnv
@@ -19,11 +20,6 @@ N = 3
 
 def over_pool(*transforms, task="CartPole-v1", **options):
     return TransformedEnv(PoolEnv(task, N, seed=0, **options), Compose(*transforms))
-
-
-def play(env, steps=20):
-    torch.manual_seed(0)
-    return env.rollout(steps, break_when_any_done=False)
 
 
 def itself(env):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from cases import cases
 from pipelines import OBS, assert_same, torchrl_env
+from playing import play
 from torchrl.envs import Compose, TransformedEnv
 from torchrl.envs import transforms as t
 from torchrl.envs.transforms.transforms import VecNorm
@@ -15,10 +16,6 @@ from torchrl_pool import FusedEnv, MujocoPool, PoolCollector, PoolEnv, explain, 
 
 def fused(*transforms: t.Transform) -> FusedEnv:
     return fuse(TransformedEnv(PoolEnv("CartPole-v1", 4, seed=0), Compose(*transforms)))
-
-
-def play(env: TransformedEnv, steps: int = 5):
-    return env.rollout(steps, break_when_any_done=False)
 
 
 def test_a_fused_env_is_a_transformed_env_with_the_same_parts():

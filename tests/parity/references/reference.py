@@ -30,9 +30,14 @@ def gymnasium_tasks(family=None):
     return [task for task in known if task_info(task).family not in ("atari", "minigrid")]
 
 
+def specs_of(task, role):
+    """The executor's specs of a task's entries."""
+    return [spec for spec in open_config(task, {}).specs if spec.role == role]
+
+
 def info_keys(task):
     """All that the task's own info dicts have."""
-    return [spec.name for spec in open_config(task, {}).specs if spec.role == "info"]
+    return [spec.name for spec in specs_of(task, "info")]
 
 
 class Reference:
