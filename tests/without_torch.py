@@ -52,7 +52,7 @@ class Pool:
     def reset(self, seed: int) -> np.ndarray:
         out = self._arrays()
         given = [[seed + i] for i in range(NUM_ENVS)], [], 0
-        self.calls.run(self.pool, _core.Op.reset, None, (out, self._roots(out)), given=given)
+        self.calls.reset(self.pool, (out, self._roots(out)), None, given)
         return out["observation"]
 
     def step(self, actions: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -60,7 +60,7 @@ class Pool:
         out, root = self._arrays(), self._arrays()
         to = out, [o.ctypes.data for o in out.values()]
         inputs, following = (actions, [actions.ctypes.data]), (root, self._roots(root))
-        results = self.calls.run(self.pool, _core.Op.step_and_reset, inputs, to, following)
+        results = self.calls.step_and_reset(self.pool, inputs, to, following)
         assert results is not None
         return out, root if results[2] else out
 

@@ -98,10 +98,8 @@ class RolloutRows:
 
 ResetArguments: TypeAlias = tuple[list[list[int]], list[ResetOptions | None], int]
 # Tensors, in a dict or as they may be missing in a list, and the addresses of all columns; or arrays of
-# NumPy, one for each column, and None.
-Given: TypeAlias = tuple[Any, list[int] | None]
-# The rows of a rollout's batch and the step; without tensors to record, these are looked for in the inputs.
-Place: TypeAlias = tuple[RolloutRows, int] | tuple[RolloutRows, int, Given]
+# NumPy, one for each column.
+Given: TypeAlias = tuple[Any, list[int]] | list[Any]
 # Tensors by key; the root that follows, where episodes have begun; how many have.
 Results: TypeAlias = tuple[Any, Any, int]
 
@@ -122,19 +120,44 @@ class Calls:
         chain: Chain | None = None,
         keep: object = None,
     ) -> None: ...
-    def run(
+    # By key. `mask`: what holds a bool for each env, and where.
+    def reset(
+        self, pool: Pool, out: Given | None, mask: tuple[object, int] | None, given: ResetArguments
+    ) -> Any: ...
+    # None, and of submit and send False: an input is not just as the executor reads it.
+    def step(
         self,
         pool: Pool,
-        op: Op,
-        inputs: dict[Any, Any] | Given | None,
-        out: Given | Place | None = None,
-        root: Given | None = None,
+        inputs: dict[Any, Any] | Given,
+        out: Given | None = None,
         mask: tuple[object, int] | None = None,
-        given: ResetArguments | None = None,
-        num_steps: int = 1,
         begins: object = None,  # of NumPy: bool [num_envs]; these envs are reset in place of their steps
     ) -> Results | None: ...
-    def submit(self, flight: Flight, op: Op, inputs: dict[Any, Any] | Given, out: Place) -> bool: ...
+    def step_and_reset(
+        self,
+        pool: Pool,
+        inputs: dict[Any, Any] | Given,
+        out: Given | None = None,
+        root: Given | None = None,
+    ) -> Results | None: ...
+    def steps(self, pool: Pool, inputs: Given, out: Given, num_steps: int) -> Results | None: ...
+    # Without tensors to record, these are looked for in the inputs.
+    def record(
+        self,
+        pool: Pool,
+        inputs: dict[Any, Any] | Given,
+        rows: RolloutRows,
+        step: int,
+        recorded: Given | None = None,
+    ) -> Results | None: ...
+    def submit(
+        self,
+        flight: Flight,
+        inputs: dict[Any, Any] | Given,
+        rows: RolloutRows,
+        step: int,
+        recorded: Given | None = None,
+    ) -> bool: ...
     def send(
         self,
         pool: Pool,

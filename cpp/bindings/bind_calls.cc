@@ -147,44 +147,69 @@ class Calls {
         keep_(std::move(keep)),
         owners_{std::move(inputs), std::move(out), std::move(root), std::move(numbers), std::move(chain)} {}
 
-  // None: an input is not just as the executor reads it, and nothing has happened.
-  py::object Run(PoolHandle& pool, Op op, const py::object& inputs, const py::object& out,
-                 const py::object& root, const py::object& mask, std::optional<ResetArguments> given,
-                 std::uint32_t num_steps, const std::optional<Flags>& begins) const {
+  // Begins episodes in all envs, or in those of the mask; what their roots are, by key. `out`: of all envs.
+  py::object Reset(PoolHandle& pool, const py::object& out, const py::object& mask,
+                   ResetArguments given) const {
+    Prepared prepared = New(Op::kReset);
+    prepared.call.given = std::move(given);
+    WriteOut(prepared, root_, out);
+    Finish(pool, prepared, mask);
+    return prepared.TakeOut();
+  }
+
+  // Results, see below. None: an input is not just as the executor reads it, and nothing has happened.
+  py::object Step(PoolHandle& pool, const py::object& inputs, const py::object& out, const py::object& mask,
+                  const std::optional<Flags>& begins) const {
+    std::optional<Prepared> prepared = Prepare(Op::kStep, inputs);
+    if (!prepared) return py::none();
+    if (begins) {
+      prepared->call.begins = {reinterpret_cast<const std::uint8_t*>(begins->data()),
+                               static_cast<std::size_t>(begins->size())};
+    }
+    WriteOut(*prepared, out_, out);
+    return prepared->Results(Finish(pool, *prepared, mask));
+  }
+
+  py::object StepAndReset(PoolHandle& pool, const py::object& inputs, const py::object& out,
+                          const py::object& root) const {
+    std::optional<Prepared> prepared = Prepare(Op::kStepAndReset, inputs);
+    if (!prepared) return py::none();
+    WriteOut(*prepared, out_, out);
+    WriteRoot(*prepared, root);
+    return prepared->Results(Finish(pool, *prepared, py::none()));
+  }
+
+  // So many steps of each env with actions that are known, each of whose results goes to `out`.
+  py::object Steps(PoolHandle& pool, const py::object& inputs, const py::object& out,
+                   std::uint32_t num_steps) const {
     if (num_steps < 1 || std::uint64_t{pool->num_envs()} * num_steps > core::kMaxEnvs) {
       throw py::value_error("num_steps: a call makes from 1 to " +
                             std::to_string(core::kMaxEnvs / pool->num_envs()) + " steps of each env, got " +
                             std::to_string(num_steps));
     }
-    if (op == Op::kSteps && pool->workers()) {
+    if (pool->workers()) {
       throw core::PoolError("expected a pool whose envs are in threads, got one with workers");
     }
-    std::optional<Prepared> prepared = Prepare(op, inputs, out, root);
+    std::optional<Prepared> prepared = Prepare(Op::kSteps, inputs);
     if (!prepared) return py::none();
-    prepared->call.given = std::move(given);
     prepared->call.num_steps = num_steps;
-    const std::uint8_t* rows = nullptr;
-    if (!mask.is_none()) {
-      const auto [owner, address] = mask.cast<std::pair<py::object, std::uintptr_t>>();
-      prepared->held->objects.push_back(owner);
-      rows = reinterpret_cast<const std::uint8_t*>(address);
-    }
-    if (begins) {
-      prepared->call.begins = {reinterpret_cast<const std::uint8_t*>(begins->data()),
-                               static_cast<std::size_t>(begins->size())};
-    }
-    try {
-      return prepared->Results(Wait(pool, *prepared, rows));
-    } catch (const core::EnvFailure& failure) {
-      prepared->Fail(failure);
-    }
+    WriteOut(*prepared, out_, out);
+    return prepared->Results(Finish(pool, *prepared, py::none()));
   }
 
-  // A step into a rollout's batch, which is waited for later. False: an input is not as the executor reads
-  // it.
-  bool Submit(const py::object& self, Flight& flight, Op op, const py::object& inputs,
-              const py::object& out) const {
-    std::optional<Prepared> prepared = Prepare(op, inputs, out, py::none());
+  // A step with auto-reset into a rollout's batch. `recorded`: tensors to record; None: they are among the
+  // inputs.
+  py::object Record(PoolHandle& pool, const py::object& inputs, const py::object& rows, std::size_t step,
+                    const py::object& recorded) const {
+    std::optional<Prepared> prepared = PrepareInto(inputs, rows, step, recorded);
+    if (!prepared) return py::none();
+    return prepared->Results(Finish(pool, *prepared, py::none()));
+  }
+
+  // The same for some envs, to be waited for later. False: an input is not as the executor reads it.
+  bool Submit(const py::object& self, Flight& flight, const py::object& inputs, const py::object& rows,
+              std::size_t step, const py::object& recorded) const {
+    std::optional<Prepared> prepared = PrepareInto(inputs, rows, step, recorded);
     if (prepared) flight.Submit(std::move(*prepared), self);
     return prepared.has_value();
   }
@@ -231,62 +256,67 @@ class Calls {
     return object.is_none() ? nullptr : &object.cast<const T&>();
   }
 
-  static std::uint32_t Wait(PoolHandle& pool, Prepared& prepared, const std::uint8_t* mask) {
+  // How many envs have begun episodes.
+  static std::uint32_t Finish(PoolHandle& pool, Prepared& prepared, const py::object& mask) {
+    const std::uint8_t* rows = nullptr;
+    if (!mask.is_none()) {
+      const auto [owner, address] = mask.cast<std::pair<py::object, std::uintptr_t>>();
+      prepared.held->objects.push_back(owner);
+      rows = reinterpret_cast<const std::uint8_t*>(address);
+    }
     prepared.call.Check(pool->layout(), pool->num_envs());
-    const GilReleased released;
-    Job& job = Begin(*pool.operator->(), prepared.call, prepared.held, [&](Job& begun) {
-      if (mask) pool->Select(begun, mask);
-    });
-    pool->Submit(job, core::Delivery::kAwaited, Interrupted);
-    // Where other threads do the work, Python's objects for its results are made meanwhile.
-    return pool->Wait(job, Interrupted, [&prepared] {
-      const GilTaken gil;
-      if (!gil) throw core::Interrupted();
-      prepared.TakeOut();
-    });
+    try {
+      const GilReleased released;
+      Job& job = Begin(*pool.operator->(), prepared.call, prepared.held, [&](Job& begun) {
+        if (rows) pool->Select(begun, rows);
+      });
+      pool->Submit(job, core::Delivery::kAwaited, Interrupted);
+      // Where other threads do the work, Python's objects for its results are made meanwhile.
+      return pool->Wait(job, Interrupted, [&prepared] {
+        const GilTaken gil;
+        if (!gil) throw core::Interrupted();
+        prepared.TakeOut();
+      });
+    } catch (const core::EnvFailure& failure) {
+      prepared.Fail(failure);
+    }
   }
 
-  // `inputs`: entries to look in; or tensors and their addresses; or a list of NumPy's arrays, and None.
-  // `out`, `root`: None for fresh tensors, or such a pair. `out` may also be rows of a batch, a step, and
-  // perhaps tensors to record.
-  std::optional<Prepared> Prepare(Op op, const py::object& inputs, const py::object& out,
-                                  const py::object& root) const {
-    std::optional<Prepared> prepared(std::in_place);
-    Call& call = prepared->call;
+  Prepared New(Op op) const {
+    Prepared prepared;
+    prepared.call.op = op;
+    prepared.call.chain = chain_;
+    if (!keep_.is_none()) prepared.held->objects.push_back(keep_);
+    return prepared;
+  }
+
+  // `inputs`: entries to look in; or tensors and their addresses; or a list of NumPy's arrays.
+  std::optional<Prepared> Prepare(Op op, const py::object& inputs,
+                                  std::optional<std::int64_t> num_rows = std::nullopt) const {
+    std::optional<Prepared> prepared(New(op));
+    if (!FindInputs(prepared->call, inputs, num_rows, prepared->held->objects)) return std::nullopt;
+    return prepared;
+  }
+
+  std::optional<Prepared> PrepareInto(const py::object& inputs, const py::object& place, std::size_t step,
+                                      const py::object& recorded) const {
+    const auto& rows = place.cast<const RolloutRows&>();
+    std::optional<Prepared> prepared = Prepare(Op::kStepAndReset, inputs, rows.count);
+    if (!prepared) return std::nullopt;
     std::vector<py::object>& objects = prepared->held->objects;
-    call.op = op;
-    call.chain = chain_;
-    if (!keep_.is_none()) objects.push_back(keep_);
-    std::optional<std::int64_t> num_rows;
-    std::size_t first = 0;
-    const bool into = py::isinstance<py::tuple>(out) && py::isinstance<RolloutRows>(out.cast<py::tuple>()[0]);
-    if (into) {
-      const auto place = out.cast<py::tuple>();
-      const auto& rows = place[0].cast<const RolloutRows&>();
-      objects.insert(objects.end(), {place[0], rows.owner});
-      num_rows = rows.count;
-      first = rows.first;
-      std::vector<core::Rows> sources;
-      if (place.size() > 2) {
-        const Addresses addresses = Given(place[2], objects);
-        for (std::size_t i = 0; i < addresses.size(); ++i) {
-          sources.push_back({addresses[i], rows.recorded_bytes.at(i)});
-        }
-      } else if (!rows.plain_recorded->FindIn(inputs, num_rows, true, sources, objects)) {
-        return std::nullopt;
+    objects.insert(objects.end(), {place, rows.owner});
+    std::vector<core::Rows> sources;
+    if (recorded.is_none()) {
+      if (!rows.plain_recorded->FindIn(inputs, rows.count, true, sources, objects)) return std::nullopt;
+    } else {
+      const Addresses addresses = Given(recorded, objects);
+      for (std::size_t i = 0; i < addresses.size(); ++i) {
+        sources.push_back({addresses[i], rows.recorded_bytes.at(i)});
       }
-      call.into.emplace(RolloutStep{rows, place[1].cast<std::size_t>(), std::move(sources)});
     }
-    if (!FindInputs(call, inputs, num_rows, objects)) return std::nullopt;
-    // What a step writes into a batch goes to tensors as well: those of the root that follows, or its own.
-    if (!into) {
-      prepared->out = op == Op::kReset ? root_ : out_;
-      call.out = Results(prepared->out, out, prepared->held->out, objects);
-    }
-    if (into || op == Op::kStepAndReset) {
-      prepared->root = op == Op::kStepAndReset ? root_ : out_;
-      call.root = Results(prepared->root, root, prepared->held->root, objects, num_rows, first);
-    }
+    prepared->call.into.emplace(RolloutStep{rows, step, std::move(sources)});
+    // What a step writes into a batch goes to the root that follows as well.
+    WriteRoot(*prepared, py::none(), rows.count, rows.first);
     return prepared;
   }
 
@@ -331,20 +361,33 @@ class Calls {
     return *memory;
   }
 
+  // Tensors and their addresses, or a list of NumPy's arrays.
   static Addresses Given(const py::object& given, std::vector<py::object>& objects) {
-    const auto pair = given.cast<py::tuple>();
     objects.push_back(given);
-    return pair[1].is_none() ? OfArrays(pair[0].cast<py::list>()) : FromList(pair[1].cast<py::list>());
+    if (PyList_Check(given.ptr())) return OfArrays(given.cast<py::list>());
+    return FromList(given.cast<py::tuple>()[1].cast<py::list>());
   }
 
-  static Addresses Results(const TensorMemory*& memory, const py::object& given, FreshTensors& fresh,
+  // `given`: where results go, as above; None: to fresh tensors.
+  static void WriteOut(Prepared& prepared, const TensorMemory* memory, const py::object& given) {
+    prepared.out = memory;
+    prepared.call.out = Results(memory, given, prepared.held->out, prepared.held->objects);
+  }
+
+  void WriteRoot(Prepared& prepared, const py::object& given,
+                 std::optional<std::int64_t> num_rows = std::nullopt, std::size_t first = 0) const {
+    prepared.root = root_;
+    prepared.call.root = Results(root_, given, prepared.held->root, prepared.held->objects, num_rows, first);
+  }
+
+  static Addresses Results(const TensorMemory* memory, const py::object& given, FreshTensors& fresh,
                            std::vector<py::object>& objects,
                            std::optional<std::int64_t> num_rows = std::nullopt, std::size_t first = 0) {
     if (given.is_none()) {
       fresh = Known(memory).Begin(num_rows, first);
       return fresh.addresses;
     }
-    fresh.tensors = given.cast<py::tuple>()[0];
+    if (PyTuple_Check(given.ptr())) fresh.tensors = given.cast<py::tuple>()[0];
     return Given(given, objects);
   }
 
@@ -397,18 +440,26 @@ void InitCalls(py::module_& m) {
            kConstructs, py::kw_only(), py::arg("inputs") = py::none(), py::arg("out") = py::none(),
            py::arg("root") = py::none(), py::arg("numbers") = py::none(), py::arg("chain") = py::none(),
            py::arg("keep") = py::none())
-      .def("run", &Calls::Run, py::arg("pool"), py::arg("op"), py::arg("inputs"), py::arg("out") = py::none(),
-           py::arg("root") = py::none(), py::arg("mask") = py::none(), py::arg("given") = py::none(),
-           py::arg("num_steps") = 1, py::arg("begins") = py::none(),
+      .def("reset", &Calls::Reset, py::arg("pool"), py::arg("out"), py::arg("mask"), py::arg("given"),
+           "Begins episodes; the roots by key.")
+      .def("step", &Calls::Step, py::arg("pool"), py::arg("inputs"), py::arg("out") = py::none(),
+           py::arg("mask") = py::none(), py::arg("begins") = py::none(),
            "The results by key, the root that follows where episodes have begun, and how many have. None: an "
            "input is not just as the executor reads it.")
+      .def("step_and_reset", &Calls::StepAndReset, py::arg("pool"), py::arg("inputs"),
+           py::arg("out") = py::none(), py::arg("root") = py::none(), "As step, with auto-reset.")
+      .def("steps", &Calls::Steps, py::arg("pool"), py::arg("inputs"), py::arg("out"), py::arg("num_steps"),
+           "As step, several times.")
+      .def("record", &Calls::Record, py::arg("pool"), py::arg("inputs"), py::arg("rows"), py::arg("step"),
+           py::arg("recorded") = py::none(), "As step_and_reset, into a rollout's batch.")
       .def(
           "submit",
-          [](const py::object& self, Flight& flight, Op op, const py::object& inputs, const py::object& out) {
-            return self.cast<const Calls&>().Submit(self, flight, op, inputs, out);
+          [](const py::object& self, Flight& flight, const py::object& inputs, const py::object& rows,
+             std::size_t step, const py::object& recorded) {
+            return self.cast<const Calls&>().Submit(self, flight, inputs, rows, step, recorded);
           },
-          py::arg("flight"), py::arg("op"), py::arg("inputs"), py::arg("out"),
-          "A step into a rollout's batch, to be waited for once. False: as None.")
+          py::arg("flight"), py::arg("inputs"), py::arg("rows"), py::arg("step"),
+          py::arg("recorded") = py::none(), "As record, to be waited for once. False: as None.")
       .def("send", &Calls::Send, py::arg("pool"), py::arg("op"), py::arg("inputs"), py::arg("envs"),
            py::arg("is_single"), py::arg("cargo"), py::arg("given") = py::none(),
            "Has envs work, for whoever receives them. False: as None.")

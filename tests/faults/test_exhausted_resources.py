@@ -9,7 +9,7 @@ import re
 
 import pytest
 from cases import cases
-from processes import FOLDER, printed
+from processes import printed
 
 PROGRAM = """
 import contextlib, ctypes, faulthandler, functools, json, os, resource, subprocess, sys, tempfile, time
@@ -225,7 +225,7 @@ LIMITS = ["descriptors", "memory", "processes", "file_size"]
 
 def outcomes(subject, limit):
     """What was said at each level of a limit; nothing where all went well."""
-    return json.loads(printed(PROGRAM, subject, limit, timeout=600, cwd=FOLDER / "workers"))
+    return json.loads(printed(PROGRAM, subject, limit, timeout=600))
 
 
 @pytest.mark.timeout(700)

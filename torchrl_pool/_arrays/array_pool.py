@@ -30,7 +30,6 @@ Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
 Infos: TypeAlias = dict[int, dict[Any, Any]]  # by env
 _EXACT_REWARD = "exact_reward"
-_STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
 _NOT_FOR_ARRAYS = (
     "device", "pin_memory", "categorical_action_encoding", "run_type_checks", "allow_done_after_reset"
 )  # fmt: skip
@@ -282,14 +281,14 @@ class ArrayPool:
         Returns:
             The columns, with zeros in the rows of envs that have failed; the failure of these.
         """
-        sent = self._checked(actions), None
+        sent = self._checked(actions)
         columns, failure = self._empty(), None
         self._begin()
         pool = self.env._running()
         if ended is not None:
             self.env._source.revive(pool)
         try:
-            self._calls.run(pool, _STEP, sent, (columns, None), begins=ended)
+            self._calls.step(pool, sent, columns, begins=ended)
         except _core.EnvFailure as error:
             failure = env_failure(error, None)
             columns = _without_hung(columns, failure)
@@ -304,13 +303,13 @@ class ArrayPool:
             What the step gave, with zeros in the rows of envs that have failed; what the next one follows,
             without rewards, or ``None``: the same; the failure of these envs.
         """
-        sent = self._checked(actions), None
+        sent = self._checked(actions)
         columns = self._empty()
         self._begin()
         root, self._spare = self._spare or self._empty(), None
         try:
             pool, to = self.env._running(), self._root(root)
-            results = self._calls.run(pool, _STEP_AND_RESET, sent, (columns, None), to)
+            results = self._calls.step_and_reset(pool, sent, columns, to)
         except _core.EnvFailure as error:
             failure = env_failure(error, None)
             columns, root = _without_hung(columns, failure), _without_hung(root, failure)
@@ -474,9 +473,9 @@ class ArrayPool:
     def _empty(self, make: Callable[..., Array] = np.empty) -> Columns:
         return [make(shape, dtype) for shape, dtype in self._rows]
 
-    def _root(self, columns: Columns) -> tuple[list[Array | None], None]:
+    def _root(self, columns: Columns) -> list[Array | None]:
         """Those that a reset writes to: all but the reward."""
-        return [*columns[: self.reward], None, *columns[self.reward + 1 :]], None
+        return [*columns[: self.reward], None, *columns[self.reward + 1 :]]
 
     def _checked(self, actions: Any) -> Columns:
         """The actions as the executor reads them, which checks their values."""

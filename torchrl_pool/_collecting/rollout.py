@@ -22,7 +22,6 @@ from torchrl_pool._env.transfers import down, pinned
 
 _IDS = ("collector", "traj_ids")
 _VERSION = "policy_version"
-_STEP_AND_RESET = _core.Op.step_and_reset
 
 
 class StoringCollector(Collector):
@@ -214,9 +213,9 @@ class Rollout:
         entries: Any = group.root
         if not self._on_cpu:
             entries = dict(_on_host(self._carrier_of(group), group.origins).items())
-        stepper, place = self._stepper, (group.rows.core, step)
+        stepper = self._stepper
         stepper.before_batch_step()
-        if not stepper.looks_closely and self._call(group, step, entries, place):
+        if not stepper.looks_closely and self._call(group, step, entries):
             return
         # Batches hold what is carried on without what it comes from.
         root = stepper.unsafe(entries, num_rows=group.num_envs).detach()
@@ -224,15 +223,15 @@ class Rollout:
         inputs = stepper.inputs(root, group.num_envs)
         if inputs is None:
             raise ValueError(f"expected a root with the entries {stepper.carried}, got {root!r}")
-        begun = self._call(group, step, inputs, (*place, sources))
+        begun = self._call(group, step, inputs, sources)
         assert begun
 
-    def _call(self, group: _Group, step: int, inputs: Any, place: _core.Place) -> bool:
+    def _call(self, group: _Group, step: int, inputs: Any, recorded: _core.Given | None = None) -> bool:
         """Begins a step; of all envs, makes it. False: an input is not just as the executor reads it."""
         calls = self._stepper.calls
         if not self._alone:
-            return calls.submit(group.flight, _STEP_AND_RESET, inputs, place)
-        results = calls.run(self._pool, _STEP_AND_RESET, inputs, place)
+            return calls.submit(group.flight, inputs, group.rows.core, step, recorded)
+        results = calls.record(self._pool, inputs, group.rows.core, step, recorded)
         if results is not None:
             self._advance(group, step, results)
         return results is not None

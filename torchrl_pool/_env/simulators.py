@@ -17,8 +17,6 @@ from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.source import Source
 from torchrl_pool._fork_aware_lock import fork_aware_lock
 
-_RESET = _core.Op.reset
-
 
 class Simulators:
     """The envs of a source, in an executor that is there from the first reset until the pool is closed.
@@ -114,9 +112,7 @@ class Simulators:
             envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
         arguments = self.begin_reset(pool, envs, given)
         rows = None if mask is None else (mask, mask.data_ptr())
-        results = calls.run(pool, _RESET, None, out, None, rows, arguments)
-        assert results is not None
-        return results[0]
+        return calls.reset(pool, out, rows, arguments)
 
     def begin_reset(
         self, pool: _core.Pool, envs: Sequence[int], given: ResetArguments

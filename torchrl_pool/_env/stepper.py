@@ -20,8 +20,6 @@ from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import PlainEntries, unsafe_tensordict
 from torchrl_pool._env.transfers import up
 
-_STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
-
 
 @dataclass(frozen=True)
 class Columns:
@@ -165,19 +163,18 @@ class Stepper:
 
     def run(
         self,
-        op: _core.Op,
+        call: Callable[..., _core.Results | None],
         root: TensorDictBase,
-        out: _core.Given | None = None,
-        mask: tuple[torch.Tensor, int] | None = None,
+        *to: Any,
     ) -> _core.Results | None:
-        """A step of all envs, see :meth:`_core.Calls.run`. None: as :meth:`inputs`."""
+        """A step of all envs: by ``step`` or ``step_and_reset`` of the calls. None: as :meth:`inputs`."""
         pool, results = self.env._running(), None
         try:
             if not self.looks_closely and type(root) is TensorDict:
-                results = self.calls.run(pool, op, root._tensordict, out, None, mask)
+                results = call(pool, root._tensordict, *to)
             if results is None:
                 inputs = self.inputs(root)
-                results = None if inputs is None else self.calls.run(pool, op, inputs, out, None, mask)
+                results = None if inputs is None else call(pool, inputs, *to)
             return results
         except _core.EnvFailure as error:
             raise self.failure(error) from None
@@ -187,11 +184,11 @@ class Stepper:
         self.env._running()  # which may begin episodes first, whose observations are the latest then
         mask = root.get("_step", None)
         if mask is None or (mask := check_mask("_step", mask, self.num_envs)).all():
-            results = self.run(_STEP, root)
+            results = self.run(self.calls.step, root)
         else:
             out = self.out.make()
             self._keep_from(out[0], root)
-            results = self.run(_STEP, root, out, (mask, mask.data_ptr()))
+            results = self.run(self.calls.step, root, out, (mask, mask.data_ptr()))
         if results is None:
             return None
         self.latest = values = results[0]
@@ -294,7 +291,7 @@ class Stepper:
         """
         if self.env._run_type_checks:
             check_dtypes(self.env, self.step_prototypes)
-        results = self.run(_STEP_AND_RESET, tensordict)
+        results = self.run(self.calls.step_and_reset, tensordict)
         if results is None:
             return None
         names = tensordict._td_dim_names

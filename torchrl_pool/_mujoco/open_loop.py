@@ -46,7 +46,7 @@ def steps(env: PoolEnv, actions: torch.Tensor, names: Mapping[Key, str]) -> Tens
     env._stepper.latest = {}
     failed = None
     try:
-        env._stepper.calls.run(pool, _core.Op.steps, inputs, (record, outputs), num_steps=batch_size[1])
+        env._stepper.calls.steps(pool, inputs, (record, outputs), batch_size[1])
     except _core.EnvFailure as error:
         failed = error
     named: dict[Key, torch.Tensor] = {

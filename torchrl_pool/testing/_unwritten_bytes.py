@@ -65,7 +65,7 @@ class _Run:
         with _worded_failures():
             out = rows, addresses
             given: _core.ResetArguments = (entropy, [], 0)
-            self._calls.run(self._pool, _core.Op.reset, None, out, given=given)
+            self._calls.reset(self._pool, out, None, given)
         return self._checked(rows, "reset")
 
     def step(self, actions: list[torch.Tensor]) -> list[_GuardedRow]:
@@ -73,7 +73,7 @@ class _Run:
         addresses = [row.address for row in self._rows]
         with _worded_failures():
             inputs = actions, [action.data_ptr() for action in actions]
-            self._calls.run(self._pool, _core.Op.step, inputs, (self._rows, addresses))
+            self._calls.step(self._pool, inputs, (self._rows, addresses))
         return self._checked(self._rows, "step")
 
     def _poison(self) -> None:
