@@ -15,12 +15,9 @@ from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, Ti
 
 from torchrl_pool import EnvFailure, PoolEnv
 from torchrl_pool._workers import probe
-from torchrl_pool._workers.adapters import adapt
-from torchrl_pool._workers.entries import Entry
 from torchrl_pool.gymnasium import PoolVectorEnv
 
 BOX = spaces.Box(-1, 1, (2,))
-SCORE = Entry("score", "info", "float64", ())
 
 
 class Scored(gymnasium.Env):
@@ -69,6 +66,12 @@ class Unmasked(Masked):
         raise ValueError("illegal move")
 
 
+def spec_of(env, key="score"):
+    """The spec of an info of this env, which its pool has looked for."""
+    with closing(PoolEnv(lambda: env, 1, info_keys=[key])) as pool:
+        return pool.observation_spec[tuple(key.split("/")) if "/" in key else key]
+
+
 @pytest.fixture
 def kind():
     class Mine(Scored):
@@ -95,7 +98,7 @@ def test_wrappers_forget_a_trial(kind):
     within = Remembers(kind(4))
     env = Remembers(within, threading.Lock())  # of which there is no copy
     env.own_step = within.step
-    assert adapt(env, ["score"]).entries[-1] == SCORE
+    assert spec_of(env).dtype is torch.float64
     assert (within.actions, env.unwrapped.count) == ([], 5)
     assert not hasattr(within, "last")
     assert len(env.actions) == 5
@@ -114,18 +117,15 @@ def test_simulators_are_not_copied(kind):
 
     env = Remembers(kind(4))
     env.unwrapped.client = env.client = Client()
-    adapt(env, ["score"])
+    spec_of(env)
     assert Client.ended == 0
     assert env.client is env.unwrapped.client
 
 
 def test_nobody_is_tried_for_nothing(kind):
     env = kind(40)
-    roles = [entry.role for entry in adapt(env).entries]
-    assert roles == ["action", "observation", "reward"]
-    told = [Entry("reward", "reward", "float32", (1,)), SCORE]
-    assert list(adapt(env, ["score"], told).entries[-2:]) == told
-    assert not hasattr(env, "count")
+    with closing(PoolEnv(lambda: env, 1)):
+        assert not hasattr(env, "count")
 
 
 def test_of_all_envs_one_is_tried(kind):
@@ -146,7 +146,8 @@ def test_of_all_envs_one_is_tried(kind):
 
 @pytest.mark.parametrize("late", cases([3, 48, 49]))
 def test_infos_that_come_late_are_found(kind, late):
-    assert adapt(kind(late), ["score"]).entries[-1] == SCORE
+    spec = spec_of(kind(late))
+    assert (spec.dtype, spec.shape) == (torch.float64, (1,))
 
 
 @pytest.mark.parametrize(("most", "seconds"), cases([(3, 10.0), (1_000, 0.0)]))
@@ -154,15 +155,15 @@ def test_infos_are_not_waited_for_without_end(kind, monkeypatch, most, seconds):
     monkeypatch.setattr(probe, "MOST_STEPS", most)
     monkeypatch.setattr(probe, "MOST_SECONDS", seconds)
     env = kind(40)
-    with pytest.raises(ValueError, match="'score': neither reset nor step returned it"):
-        adapt(env, ["score"])
+    with pytest.raises(EnvFailure, match="'score': neither reset nor step returned it"):
+        spec_of(env)
     assert env.count <= 3
 
 
 def test_infos_of_an_episode_that_is_over_are_not_there(kind):
     env = kind(50)
-    with pytest.raises(ValueError, match="there is nothing"):
-        adapt(env, ["score"])
+    with pytest.raises(EnvFailure, match="there is nothing"):
+        spec_of(env)
     assert env.count == 50
 
 
@@ -176,9 +177,9 @@ def test_masks_are_heeded(num_workers):
 
 
 def test_an_env_that_allows_no_step_tells_in_its_reset():
-    assert adapt(Unmasked(), ["score"]).entries[-1] == Entry("score", "info", "int64", ())
-    with pytest.raises(ValueError, match="illegal move"):
-        adapt(Unmasked(), ["nothing"])
+    assert spec_of(Unmasked()).dtype is torch.int64
+    with pytest.raises(EnvFailure, match="illegal move"):
+        spec_of(Unmasked(), "nothing")
 
 
 @pytest.mark.parametrize("num_workers", cases([0, 1]))
@@ -235,9 +236,8 @@ def test_the_first_env_tells_for_all(num_workers):
 def test_statistics_are_known_where_no_episode_ends(kind, monkeypatch):
     monkeypatch.setattr(probe, "MOST_STEPS", 3)
     keys = ["episode/r", "episode/l", "episode/t"]
-    told = adapt(RecordEpisodeStatistics(kind()), keys).entries[-3:]
-    assert [entry.name for entry in told] == keys
-    assert [entry.dtype for entry in told] == ["float64", "int64", "float64"]
+    found = [spec_of(RecordEpisodeStatistics(kind()), key).dtype for key in keys]
+    assert found == [torch.float64, torch.int64, torch.float64]
 
 
 def test_rewards_of_other_shapes_make_other_statistics():
