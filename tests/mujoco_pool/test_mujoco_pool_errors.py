@@ -228,3 +228,24 @@ def test_an_array_that_the_states_do_not_hold(functions):
     with pytest.raises(KeyError) as raised:  # a mistake of another kind stays as it is
         MujocoPool("hopper.xml", 2, reward=lambda state, action, new: {}["qvel"]).rollout(1)
     assert not hasattr(raised.value, "__notes__")
+
+
+def test_what_a_function_has_raised_in_is_received_again():
+    wrong = [True]
+
+    def reward(state, action, new):
+        if wrong:
+            raise ZeroDivisionError
+        return new["qpos"][:, 0]
+
+    env, twin = make(reward=reward), make(reward=lambda state, action, new: new["qpos"][:, 0])
+    root, expected = env.rand_action(env.reset()), twin.reset()
+    expected = twin.step(expected.set("action", root["action"].clone()))["next"]
+    env.async_step_send(root)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            env.async_step_recv(3)
+    wrong.clear()
+    received = env.async_step_recv(3)
+    assert received["env_index"].tolist() == [0, 1, 2]
+    assert torch.equal(received["next", "reward"], expected["reward"])
