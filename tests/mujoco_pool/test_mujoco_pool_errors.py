@@ -230,10 +230,15 @@ def test_an_array_that_the_states_do_not_hold(functions):
     assert not hasattr(raised.value, "__notes__")
 
 
-def test_what_a_function_has_raised_in_is_received_again():
-    wrong = [True]
+def test_envs_are_in_flight_while_functions_run():
+    """And what a function has raised in is received again."""
+    refused, wrong = [], [True]
 
     def reward(state, action, new):
+        try:
+            env.async_step_send(root.clone())
+        except RuntimeError as error:
+            refused.append(str(error))
         if wrong:
             raise ZeroDivisionError
         return new["qpos"][:, 0]
@@ -247,5 +252,7 @@ def test_what_a_function_has_raised_in_is_received_again():
             env.async_step_recv(3)
     wrong.clear()
     received = env.async_step_recv(3)
+    assert len(refused) == 3
+    assert all("in flight" in words for words in refused)
     assert received["env_index"].tolist() == [0, 1, 2]
     assert torch.equal(received["next", "reward"], expected["reward"])
