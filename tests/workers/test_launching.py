@@ -73,16 +73,6 @@ def test_a_worker_has_the_factories_its_arguments_and_descriptors(launcher):
     os.close(writing)
 
 
-def test_workers_come_later_and_after_others_have_ended(launcher):
-    first = launcher.launch(ANSWER)
-    first.kill()
-    assert first.wait(20)
-    second = launcher.launch(ANSWER)
-    assert asked(second, "factories[0]()") == "an env"
-    assert not second.wait(0)
-    assert second.how_it_ended() == "is running"
-
-
 def test_a_worker_ends_when_its_channel_closes(launcher):
     worker, other = launcher.launch(ANSWER), launcher.launch(ANSWER)
     worker.channel.close()
@@ -168,11 +158,6 @@ def test_what_a_worker_imports():
         assert "numpy" in libraries
         assert "libtorch" not in libraries
     pool.close()
-
-
-def test_workers_draw_different_numbers(launcher):
-    drawn = [asked(launcher.launch(ANSWER), "(random.random(), np.random.random())") for _ in range(3)]
-    assert len({number for pair in drawn for number in pair}) == 6
 
 
 def test_output_goes_where_the_pool_process_writes_now(capfd):
@@ -545,15 +530,6 @@ def test_what_cannot_be_pickled_is_refused():
         Launcher(lambda: lock)
 
 
-def test_a_closed_launcher_starts_no_more(launcher):
-    worker = launcher.launch(ANSWER)
-    launcher.close()
-    assert asked(worker, "factories[0]()") == "an env"
-    with pytest.raises(RuntimeError, match="closed"):
-        launcher.launch(ANSWER)
-    launcher.close()
-
-
 def test_a_zygote_that_was_killed_is_replaced(launcher):
     worker = launcher.launch("worker_bodies:sleep")
     old = launching._zygote.process
@@ -642,26 +618,6 @@ def test_defaults_for_sockets_are_for_other_sockets(tmp_path, monkeypatch):
     time.sleep(0.1)
     assert asked(worker, "factories()") == 1
     launcher.close()
-
-
-def test_threads_launch_at_the_same_time(launcher):
-    workers = []
-
-    def launch():
-        for _ in range(4):
-            workers.append(launcher.launch(ANSWER, threading.get_ident()))
-
-    threads = [threading.Thread(target=launch) for _ in range(4)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert len({asked(worker, "os.getpid()") for worker in workers}) == 16
-
-
-def test_what_is_started_twice_starts_in_parallel(launcher):
-    began = time.perf_counter()
-    workers = [launcher.launch(ANSWER) for _ in range(8)]
-    [asked(worker, "1") for worker in workers]
-    print(f"8 workers: {1000 * (time.perf_counter() - began):.0f} ms")
 
 
 def test_a_worker_for_which_there_is_no_descriptor_leaves_none(launcher):
