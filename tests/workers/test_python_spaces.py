@@ -18,8 +18,7 @@ from python_envs import Dictionary, Sampled
 from torchrl.envs import GymWrapper, SerialEnv
 from torchrl_envs import TwoAgents
 
-from torchrl_pool import PoolEnv, _core
-from torchrl_pool._workers.adapters import adapt
+from torchrl_pool import EnvFailure, PoolEnv
 
 BOX, WIDE = spaces.Box(-1, 1, (2,)), spaces.Box(-9, 9, (2,))
 PICTURE = spaces.Box(0, 255, (4, 5, 3), np.uint8)
@@ -167,8 +166,8 @@ def test_unlike_spaces_in_a_tuple_have_an_entry_each_and_like_ones_are_stacked()
     ),
 )
 def test_what_cannot_be_adapted_is_refused(make, info_keys, error, message):
-    with pytest.raises(error, match=message):
-        _core.remote_config("env", list(adapt(make(), info_keys).entries))  # which looks at the names
+    with pytest.raises((error, EnvFailure), match=message):
+        PoolEnv(make, 1, info_keys=info_keys)
 
 
 def test_nothing_of_this_needs_torch():
