@@ -77,3 +77,18 @@ def assert_steps_equal(pool, reference, steps, assert_same=assert_same):
         episodes += int(actual["next", "done"].sum())
         actual, expected = actual_root, expected_root
     return episodes
+
+
+def assert_holds_steps(pool, reference, steps, seed=3):
+    """Steps both, seeded alike, with the pool's random actions; the pool may show more than the reference."""
+    assert pool.set_seed(seed) == reference.set_seed(seed)
+    torch.manual_seed(0)
+    root, expected = pool.reset(), reference.reset()
+    assert_holds(root, expected)
+    for _ in range(steps):
+        actions = pool.full_action_spec.rand()
+        data, root = pool.step_and_maybe_reset(root.update(actions))
+        theirs, expected = reference.step_and_maybe_reset(expected.update(actions))
+        assert_holds(data["next"], theirs["next"])
+        # What becomes of old actions differs.
+        assert_holds(root, expected.exclude(*reference.action_keys))

@@ -157,7 +157,7 @@ class Calls {
     return prepared.TakeOut();
   }
 
-  // Results, see below. None: an input is not just as the executor reads it, and nothing has happened.
+  // As Prepared::Results. None: an input is not just as the executor reads it, and nothing has happened.
   py::object Step(PoolHandle& pool, const py::object& inputs, const py::object& out, const py::object& mask,
                   const std::optional<Flags>& begins) const {
     std::optional<Prepared> prepared = Prepare(Op::kStep, inputs);

@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import torch
+from hopper import hopper
 from pettingzoo_envs import Chase, Escape, Nim, chase, escape, nim
 from python_envs import Dictionary, Sampled
 from torchrl.envs import (
@@ -29,7 +30,7 @@ from torchrl.envs import (
 )
 from torchrl_envs import Stateless, TwoAgents
 
-from torchrl_pool import MujocoPool, MultiThreadedEnv, PoolEnv, fuse
+from torchrl_pool import MultiThreadedEnv, PoolEnv, fuse
 
 INFOS = ["step_count", "episode_reward", "is_init"]
 ENCODINGS = tuple({"categorical_action_encoding": choice} for choice in (False, True))
@@ -74,25 +75,6 @@ def fused(task, *transforms):
         return fuse(TransformedEnv(pool, Compose(*[transform() for transform in transforms])))
 
     return make
-
-
-def speed(state, action, new):
-    return (new["qpos"] - state["qpos"])[:, 0] - 0.1 * action.square().sum(1)
-
-
-def low(state, new):
-    return new["qpos"][:, 1] < 1.15
-
-
-def hopper(num_envs, **options):
-    settings = {
-        "frame_skip": 4,
-        "reward": speed,
-        "terminated": low,
-        "randomize": ["qpos += uniform(-0.05, 0.05)", "qvel += normal(0, 0.05)"],
-        "max_episode_steps": 30,
-    }
-    return MujocoPool("hopper.xml", num_envs, **{**settings, **options})
 
 
 def counted():

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from cases import cases
+from contract import OF_POOLS
 from device import strict_device
 from kinds import IN_WORKERS, INFOS, NATIVE, PYTHON, Kind, in_workers
 from opengl import missing_opengl
@@ -12,26 +13,6 @@ from own_tasks import ONE_OF_EACH_KIND
 
 from torchrl_pool import PoolEnv, task_info
 from torchrl_pool.testing import check_plugin, check_pool
-
-CHECKS = [
-    "specs",
-    "seeds",
-    "independence",
-    "placements",
-    "infos",
-    "auto-reset",
-    "limits",
-    "masks",
-    "states",
-    "moved states",
-    "ownership",
-    "async calls",
-    "collectors",
-    "pictures",
-    "refusals",
-    "closing",
-    "copies",
-]
 
 # Of each family, and of each way to save a state.
 TASKS = [
@@ -64,7 +45,7 @@ TASKS = [
 
 
 def assert_keeps_the_contract(kind):
-    checks = [name for name in CHECKS if name not in kind.without]
+    checks = [name for name in OF_POOLS if name not in kind.without]
     applied = check_pool(
         kind.make, steps=30, encodings=kind.encodings, placements=kind.placements, checks=checks
     )
@@ -94,7 +75,7 @@ def test_tasks(task):
     without |= set() if info.can_save else {"states", "moved states"}
     if not info.can_render or ("pictures" not in applied and missing_opengl(task)):
         without.add("pictures")
-    assert set(CHECKS) - set(applied) <= without
+    assert set(OF_POOLS) - set(applied) <= without
 
 
 @pytest.mark.parametrize("late", cases([True], also=[False]))

@@ -8,6 +8,7 @@ import torch
 from cases import cases
 from collecting import normal_actor
 from comparing import assert_same
+from hopper import hopper, low, speed
 from models import ARM
 from playing import play
 from tensordict import TensorDict
@@ -27,25 +28,7 @@ from torchrl.envs.utils import check_env_specs
 from torchrl_pool import MujocoPool, PoolCollector, explain, fuse
 from torchrl_pool.training import collector_state, load_collector_state
 
-
-def speed(state, action, new):
-    return (new["qpos"] - state["qpos"])[:, 0] - 0.1 * action.square().sum(1)
-
-
-def low(state, new):
-    return new["qpos"][:, 1] < 1.15
-
-
-def make(num_envs=4, **options):
-    settings = {
-        "frame_skip": 4,
-        "reward": speed,
-        "terminated": low,
-        "randomize": ["qpos += uniform(-0.05, 0.05)", "qvel += normal(0, 0.05)"],
-        "max_episode_steps": 30,
-        "seed": 0,
-    }
-    return MujocoPool("hopper.xml", num_envs, **{**settings, **options})
+make = partial(hopper, seed=0)
 
 
 @pytest.mark.parametrize("run_type_checks", cases([False, True]))

@@ -312,7 +312,6 @@ class PoolCollector(StoringCollector):
         elsewhere = {*map(in_next, outputs), *filled_in, *left_out}
         recorded.update({key: row for key, row in row_types(template).items() if key not in elsewhere})
         device = self._batch_device
-        goes_up = device is not None and device.type != "cpu"
         is_cuda = device is not None and device.type == "cuda"
         pin_memory = is_cuda if self._pin_memory is None else self._pin_memory
         self._storage = RolloutStorage(
@@ -323,7 +322,7 @@ class PoolCollector(StoringCollector):
             recorded=recorded,
             left_out=left_out,
             pin_memory=pin_memory,
-            uploads=Uploads(device) if device is not None and goes_up and pin_memory else None,
+            uploads=Uploads(device) if pin_memory and device is not None and device.type != "cpu" else None,
             nested_sizes=stepper.next_root.nested_sizes,
             positions=stepper.columns.positions,
             hidden_columns=stepper.columns.out,

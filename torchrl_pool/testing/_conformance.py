@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,68 +19,21 @@ from torchrl.envs.utils import check_env_specs
 from torchrl_pool._collecting import PoolCollector
 from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.pool_env import PoolEnv
-
-History = list[TensorDictBase]  # the root of each step with its action and "next", then the last root
-
-
-@dataclass(frozen=True)
-class Pools:
-    """Pools of one kind: see ``check_pool``."""
-
-    make: Callable[..., Any]
-    num_envs: int
-    steps: int
-    encodings: Sequence[Mapping[str, Any]]
-    placements: Sequence[Mapping[str, Any]]
-
-    def __call__(self, num_envs: int | None = None, **options: Any) -> Any:
-        return self.make(num_envs or self.num_envs, **options)
-
-    def play(self, env: Any, root: TensorDictBase, actions: History | None = None) -> History:
-        """Steps with random actions, or with those of another history."""
-        history = []
-        for t in range(self.steps if actions is None else len(actions) - 1):
-            root = env.rand_action(root) if actions is None else root.update(_action_of(env, actions[t]))
-            root, following = env.step_and_maybe_reset(root)
-            history.append(root)
-            root = following
-        return [*history, root.exclude(*env.action_keys)]  # which are the policy's to write
-
-
-def _action_of(env: Any, td: TensorDictBase) -> TensorDictBase:
-    return td.select(*env.action_keys).clone()
-
-
-def _copy(td: TensorDictBase) -> TensorDictBase:
-    """With the bits of each number: ``TensorDict.clone`` may turn -0 into 0."""
-    same: TensorDictBase = td.apply(torch.clone)
-    return same
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().flatten().view(torch.uint8)
-
-
-def _require_equal(a: TensorDictBase, b: TensorDictBase, what: str) -> None:
-    for key in a.keys(True, True):
-        mine, other = a[key], b.get(key, None)
-        # Bytes, so that a NaN equals itself.
-        if other is None or mine.dtype != other.dtype or not torch.equal(_bytes(mine), _bytes(other)):
-            raise AssertionError(f"{what}: {key!r} is {mine} in one and {other} in the other")
-
-
-def _require_same_history(a: History, b: History, what: str) -> None:
-    for t, (x, y) in enumerate(zip(a, b, strict=True)):
-        _require_equal(x, y, f"{what}, step {t}")
+from torchrl_pool.testing._pools import (
+    History,
+    Pools,
+    action_of,
+    copy_of,
+    require_equal,
+    require_same_history,
+)
 
 
 def _specs(pools: Pools) -> bool:
     # With a limit of 2, so that its three steps see an episode end.
     for limit in ({}, {"max_episode_steps": 2}):
         for encoding in pools.encodings:
-            env = pools(**limit, **encoding)
-            check_env_specs(env)
-            env.close()
+            check_env_specs(pools(**limit, **encoding))
     return True
 
 
@@ -88,17 +41,15 @@ def _seeds(pools: Pools) -> bool:
     first, second = pools(), pools()
     history = pools.play(first, first.reset(seed=3))
     again = pools.play(second, second.reset(seed=3), history)
-    _require_same_history(history, again, "two pools with one seed")
+    require_same_history(history, again, "two pools with one seed")
     again = pools.play(second, second.reset(seed=3), history)
-    _require_same_history(history, again, "one pool that is seeded again")
+    require_same_history(history, again, "one pool that is seeded again")
     first.set_seed(5)
     second.set_seed(5)
     root = first.reset()
-    _require_equal(root, second.reset(), "two pools after set_seed")
+    require_equal(root, second.reset(), "two pools after set_seed")
     made = pools(seed=5)
-    _require_equal(root, made.reset(), "pools seeded by set_seed and by the constructor")
-    for env in (first, second, made):
-        env.close()
+    require_equal(root, made.reset(), "pools seeded by set_seed and by the constructor")
     return True
 
 
@@ -106,13 +57,11 @@ def _independence(pools: Pools) -> bool:
     """An env depends on its seed and its actions only, not on its index or on its neighbours."""
     together = pools()
     history = pools.play(together, together.reset(seed=7))
-    together.close()
     for i in range(pools.num_envs):
         alone = pools(1)
         mine = [td[i : i + 1] for td in history]
         again = pools.play(alone, alone.reset(seed=7 + i), mine)
-        _require_same_history(mine, again, f"env {i} among others and alone")
-        alone.close()
+        require_same_history(mine, again, f"env {i} among others and alone")
     return True
 
 
@@ -121,11 +70,9 @@ def _placements(pools: Pools) -> bool:
     first, *others = pools.placements
     env = pools(**first)
     history = pools.play(env, env.reset(seed=1))
-    env.close()
     for other in others:
         env = pools(**other)
-        _require_same_history(history, pools.play(env, env.reset(seed=1), history), f"{first} and {other}")
-        env.close()
+        require_same_history(history, pools.play(env, env.reset(seed=1), history), f"{first} and {other}")
     return bool(others)
 
 
@@ -136,9 +83,7 @@ def _infos(pools: Pools) -> bool:
     if keys[0] > keys[1]:
         history = pools.play(asked, asked.reset(seed=9))
         again = pools.play(plain, plain.reset(seed=9), history)
-        _require_same_history(again, history, "envs without infos and with them")
-    asked.close()
-    plain.close()
+        require_same_history(again, history, "envs without infos and with them")
     return keys[0] > keys[1]
 
 
@@ -148,14 +93,12 @@ def _auto_reset(pools: Pools) -> bool:
     a, b = one.reset(seed=2), other.reset(seed=2)
     for t in range(pools.steps):
         a = one.rand_action(a)
-        b.update(_action_of(one, a))
+        b.update(action_of(one, a))
         a, following = one.step_and_maybe_reset(a)
         b, plain = EnvBase.step_and_maybe_reset(other, b)
-        _require_equal(a, b, f"step_and_maybe_reset and step, step {t}")
-        _require_equal(following, plain, f"the root after step {t}")
+        require_equal(a, b, f"step_and_maybe_reset and step, step {t}")
+        require_equal(following, plain, f"the root after step {t}")
         a, b = following, plain
-    one.close()
-    other.close()
     return True
 
 
@@ -171,16 +114,14 @@ def _limits(pools: Pools) -> bool:
     for t, td in enumerate(history):
         lengths += 1
         if goes_on.any():
-            step, roots = whole.step_and_maybe_reset(roots.update(_action_of(whole, td)))
+            step, roots = whole.step_and_maybe_reset(roots.update(action_of(whole, td)))
             same = td["next"].exclude(*flags)[goes_on]
-            _require_equal(same, step["next"][goes_on], f"with and without a limit, step {t}")
+            require_equal(same, step["next"][goes_on], f"with and without a limit, step {t}")
         done = _ends(short, td["next"])
         if not done[lengths == limit].all():
             raise AssertionError(f"a step at the limit of {limit} is not done: {done.tolist()}, step {t}")
         lengths[done] = 0
         goes_on &= ~done
-    short.close()
-    whole.close()
     return True
 
 
@@ -198,42 +139,40 @@ def _masks(pools: Pools) -> bool:
     masked, whole = pools(), pools()
     mask = torch.arange(pools.num_envs) % 2 == 0
     left = masked.rand_action(masked.reset(seed=4))
-    right = whole.reset(seed=4).update(_action_of(masked, left))
-    before = _copy(left)
+    right = whole.reset(seed=4).update(action_of(masked, left))
+    before = copy_of(left)
     partly = masked.step(left.set("_step", mask))["next"]
     fully = whole.step(right)["next"]
-    _require_equal(partly[mask], fully[mask], "stepped envs beside others that wait")
+    require_equal(partly[mask], fully[mask], "stepped envs beside others that wait")
     seen = [key for key in partly.keys(True, True) if key in before.keys(True, True)]
     seen = [key for key in seen if key not in masked.reward_keys]
-    _require_equal(partly.select(*seen)[~mask], before[~mask], "entries of envs that wait")
+    require_equal(partly.select(*seen)[~mask], before[~mask], "entries of envs that wait")
     for key in masked.reward_keys:
         if partly[key][~mask].any():
             raise AssertionError(f"{key!r} of envs that wait: {partly[key][~mask]}, expected zeros")
     # The envs that waited take the step now.
     rest = before.exclude(*masked.reward_keys).set("_step", ~mask)
     caught_up = masked.step(rest)["next"]
-    _require_equal(caught_up[~mask], fully[~mask], "envs that waited for a step")
-    none = caught_up.exclude(*masked.reward_keys).update(_action_of(masked, left))
+    require_equal(caught_up[~mask], fully[~mask], "envs that waited for a step")
+    none = caught_up.exclude(*masked.reward_keys).update(action_of(masked, left))
     seen = [*masked.observation_keys, *masked.done_keys]
     skipped = masked.step(none.set("_step", torch.zeros_like(mask)))["next"]
-    _require_equal(skipped.select(*seen), caught_up.select(*seen), "a step of none")
+    require_equal(skipped.select(*seen), caught_up.select(*seen), "a step of none")
     # A reset of some leaves the others where they are.
     mask |= _ends(whole, fully)
-    roots = [td.exclude(*masked.reward_keys) for td in map(_copy, (caught_up, fully))]
-    kept = _copy(fully.select(*masked.observation_keys))
+    roots = [td.exclude(*masked.reward_keys) for td in map(copy_of, (caught_up, fully))]
+    kept = copy_of(fully.select(*masked.observation_keys))
     start, again = (env.reset(td.set("_reset", mask)) for env, td in zip((masked, whole), roots, strict=True))
-    _require_equal(start[mask], again[mask], "envs that are reset")
-    _require_equal(kept[~mask], start[~mask], "envs beside others that are reset")
-    none = _copy(start).set("_reset", torch.zeros_like(mask))
-    _require_equal(start, masked.reset(none), "a reset of none")
+    require_equal(start[mask], again[mask], "envs that are reset")
+    require_equal(kept[~mask], start[~mask], "envs beside others that are reset")
+    none = copy_of(start).set("_reset", torch.zeros_like(mask))
+    require_equal(start, masked.reset(none), "a reset of none")
     action = masked.rand_action()
     after = [
         env.step(root.exclude(*env.action_keys).update(action.clone()))["next"]
         for env, root in ((masked, start), (whole, again))
     ]
-    _require_equal(after[0], after[1], "a step after a reset of some")
-    masked.close()
-    whole.close()
+    require_equal(after[0], after[1], "a step after a reset of some")
     return True
 
 
@@ -248,13 +187,11 @@ def _states(pools: Pools) -> bool:
     history = pools.play(env, root.clone())
     env.set_state(states)
     again = pools.play(env, root.clone(), history)
-    _require_same_history(history, again, "an env whose state is restored")
+    require_same_history(history, again, "an env whose state is restored")
     other.reset(seed=99)
     other.set_state(states)
     again = pools.play(other, root.clone(), history)
-    _require_same_history(history, again, "a pool that takes over another's states")
-    env.close()
-    other.close()
+    require_same_history(history, again, "a pool that takes over another's states")
     return True
 
 
@@ -273,8 +210,7 @@ def _moved_states(pools: Pools) -> bool:
     for given in ((reversed_states,), (states, order)):
         env.set_state(*given)
         again = pools.play(env, root[rows].clone(), moved)
-        _require_same_history(moved, again, "envs that have changed places")
-    env.close()
+        require_same_history(moved, again, "envs that have changed places")
     return True
 
 
@@ -283,24 +219,23 @@ def _ownership(pools: Pools) -> bool:
     env, twin = pools(), pools()
     expected = pools.play(twin, twin.reset(seed=8))
     held = pools.play(env, env.reset(seed=8), expected)
-    copies = [_copy(td) for td in held]
+    copies = [copy_of(td) for td in held]
     pools.play(env, held[-1].clone())
     for t, (returned, kept) in enumerate(zip(held, copies, strict=True)):
-        _require_equal(returned, kept, f"what step {t} returned, and the same later")
+        require_equal(returned, kept, f"what step {t} returned, and the same later")
     root = env.reset(seed=8)
     for t, td in enumerate(expected[:-1]):
-        own = root.clone().update(_action_of(env, td))
+        own = root.clone().update(action_of(env, td))
         _overwrite(root)
         data, root = env.step_and_maybe_reset(own)
-        _require_equal(td["next"], data["next"], f"results whose earlier ones were overwritten, step {t}")
+        require_equal(td["next"], data["next"], f"results whose earlier ones were overwritten, step {t}")
         seen = root.exclude(*env.action_keys)
-        _require_equal(seen, expected[t + 1], f"the root after step {t}")
+        require_equal(seen, expected[t + 1], f"the root after step {t}")
         root = root.clone()
         _overwrite(data)
     env.close()
-    twin.close()
     for t, (returned, kept) in enumerate(zip(held, copies, strict=True)):
-        _require_equal(returned, kept, f"what step {t} returned, and the same after close")
+        require_equal(returned, kept, f"what step {t} returned, and the same after close")
     return True
 
 
@@ -330,8 +265,8 @@ def _async_calls(pools: Pools) -> bool:
             for root in rows:
                 i = int(root["env_index"])
                 expected = history[taken[i]][i]
-                _require_equal(root.exclude("env_index"), expected, f"the root of env {i}, step {taken[i]}")
-                sent.append(root.update(_action_of(apart, expected)))
+                require_equal(root.exclude("env_index"), expected, f"the root of env {i}, step {taken[i]}")
+                sent.append(root.update(action_of(apart, expected)))
             apart.async_step_and_maybe_reset_send(torch.stack(sent))
         in_flight += count
         least = int(torch.randint(1, in_flight + 1, ()))
@@ -343,12 +278,10 @@ def _async_calls(pools: Pools) -> bool:
             raise AssertionError(f"env_index is {received}, expected ascending numbers")
         for row, i in enumerate(received):
             expected = history[taken[i]][i]
-            _require_equal(data[row]["next"], expected["next"], f"env {i} in flight, step {taken[i]}")
+            require_equal(data[row]["next"], expected["next"], f"env {i} in flight, step {taken[i]}")
             taken[i] += 1
             if taken[i] < pools.steps:
                 waiting.append(roots[row].exclude(*apart.action_keys))
-    together.close()
-    apart.close()
     return True
 
 
@@ -373,8 +306,8 @@ def _collectors(pools: Pools) -> bool:
         batches.append([batch.exclude("collector").clone() for batch in collector])
         collector.shutdown()
     theirs, ours = batches
-    _require_same_history(theirs, ours, "the batches of Collector and PoolCollector")
-    _require_same_history(ours, theirs, "the batches of PoolCollector and Collector")
+    require_same_history(theirs, ours, "the batches of Collector and PoolCollector")
+    require_same_history(ours, theirs, "the batches of PoolCollector and Collector")
     return True
 
 
@@ -400,13 +333,11 @@ def _pictures(pools: Pools) -> bool:
         order = list(reversed(range(pools.num_envs)))
         if not torch.equal(drawn.render(order), pictures[order]):
             raise AssertionError(f"pictures of the same envs differ before step {t}")
-        data, root = drawn.step_and_maybe_reset(root.update(_action_of(drawn, td)))
-        _require_equal(td["next"], data["next"], f"envs that are drawn and envs that are not, step {t}")
+        data, root = drawn.step_and_maybe_reset(root.update(action_of(drawn, td)))
+        require_equal(td["next"], data["next"], f"envs that are drawn and envs that are not, step {t}")
     drawn.reset(seed=15)
     if not torch.equal(drawn.render(), first):
         raise AssertionError("pictures of the first step differ after a reset with the same seed")
-    drawn.close()
-    plain.close()
     return True
 
 
@@ -441,10 +372,8 @@ def _refusals(pools: Pools) -> bool:
                 raise AssertionError(f"{what} fails an env: {error}") from error
         else:
             raise AssertionError(f"{what} is taken")
-    expected = twin.step(expected.update(_action_of(env, root)))["next"]
-    _require_equal(env.step(root)["next"], expected, "a step after refused calls")
-    env.close()
-    twin.close()
+    expected = twin.step(expected.update(action_of(env, root)))["next"]
+    require_equal(env.step(root)["next"], expected, "a step after refused calls")
     return True
 
 
@@ -457,7 +386,7 @@ def _closing(pools: Pools) -> bool:
     if not env.is_closed:
         raise AssertionError("a closed pool says that it is open")
     _require_error(RuntimeError, lambda: env.step(root), "a closed pool steps")
-    _require_equal(env.reset(), first, "the first resets before and after close")
+    require_equal(env.reset(), first, "the first resets before and after close")
     env.close()
     env.close(raise_if_closed=False)
     return True
@@ -468,13 +397,12 @@ def _copies(pools: Pools) -> bool:
     env = pools(seed=17)
     env.set_seed(18)
     twin = copy.deepcopy(env)
+    pools.open.append(twin)
     if type(twin) is not type(env) or twin.specs != env.specs:
         raise AssertionError(f"a copy is {twin}, expected {env}")
     history = pools.play(env, env.reset())
-    _require_same_history(history, pools.play(twin, twin.reset(), history), "a pool and its copy")
+    require_same_history(history, pools.play(twin, twin.reset(), history), "a pool and its copy")
     _require_error(TypeError, lambda: copy.deepcopy(env), "a running pool is copied")
-    env.close()
-    twin.close()
     return True
 
 
@@ -551,17 +479,18 @@ def check_pool(
         ['masks']
     """
     pools = Pools(make, num_envs, steps, encodings, placements)
-    return run_checks({name: CHECKS[name] for name in (CHECKS if checks is None else checks)}, pools)
+    chosen = CHECKS if checks is None else {name: CHECKS[name] for name in checks}
+    return run_checks({name: partial(pools.run, check) for name, check in chosen.items()})
 
 
-def run_checks(checks: Mapping[str, Callable[[Any], bool]], subject: Any, of: str = "") -> list[str]:
+def run_checks(checks: Mapping[str, Callable[[], bool]], of: str = "") -> list[str]:
     """The names of those that apply; their random numbers are their own."""
     done = []
     for name, check in checks.items():
         try:
             with torch.random.fork_rng(devices=()):
                 torch.manual_seed(0)
-                applies = check(subject)
+                applies = check()
         except (AssertionError, EnvFailure) as error:
             raise AssertionError(f"{of}{name}: {error}") from error
         if applies:

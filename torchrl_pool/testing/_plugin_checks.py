@@ -85,7 +85,8 @@ def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: An
         >>> "async calls" in check_plugin("CartPole-v1", num_envs=2, steps=10)
         True
     """
-    done = run_checks(_CHECKS, _Task(task, steps, options), f"{task}: ")
+    subject = _Task(task, steps, options)
+    done = run_checks({name: partial(check, subject) for name, check in _CHECKS.items()}, f"{task}: ")
     # With all infos, which show more of an env than its observations do.
     make = partial(PoolEnv, task, **{"device": "cpu", "info_keys": all_info_keys(task, options), **options})
     try:
