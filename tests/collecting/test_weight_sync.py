@@ -88,7 +88,7 @@ def test_weights_are_received(scheme):
         try:
             batches = after_updates(collector, send)
         finally:
-            sender.shutdown()
+            receiver.shutdown()  # not the sender: its closed queue would be polled for ever
         assert (weights_of(collector.policy) == BATCHES).all()
         return batches
 

@@ -63,7 +63,7 @@ PRIVATE = [
     Private("torchrl._utils", "_append_last", "names of a transform's statistics"),
     Private(
         "torchrl.envs:EnvBase",
-        "_assert_tensordict_shape _run_type_checks _is_spec_locked _complete_done _skip_tensordict "
+        "_assert_tensordict_shape _run_type_checks _is_spec_locked _skip_tensordict "
         "_post_step_mdp_hooks _step_proc_data",
         "step_and_maybe_reset in one call does what TorchRL's own does",
     ),

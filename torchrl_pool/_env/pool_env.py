@@ -25,7 +25,6 @@ from torchrl_pool._env.arguments import (
     check_names,
     check_seconds,
     env_indices,
-    mask_of_reset,
     number_of,
 )
 from torchrl_pool._env.errors import naming_doubles
@@ -334,6 +333,8 @@ class PoolEnv(EnvBase):
             self, Columns.of(self._outputs), self._actions.plain, self._next_root, nested=self._nested
         )
         self._steppers.add(self._stepper)
+        self._stepped_by = self._stepper
+        """The stepper that made the last call."""
         self.step_keys, self.root_keys = list(self._stepper.step_prototypes), self._stepper.root_keys
 
     # ---- reset -----------------------------------------------------------------------------------------
@@ -382,26 +383,8 @@ class PoolEnv(EnvBase):
         return root
 
     @not_traced
-    def _reset(
-        self,
-        tensordict: TensorDictBase | None = None,
-        *,
-        seed: int | Sequence[int] | None = None,
-        options: ResetOptions = None,
-        list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
-        set_state: bool | None = None,
-        **kwargs: Any,
-    ) -> TensorDictBase:
-        if kwargs:
-            raise TypeError(
-                f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
-                f"got {', '.join(kwargs)}"
-            )
-        given = self._source.reset_arguments(seed, options, list_of_kwargs)
-        mask = mask_of_reset(tensordict, self.num_envs)
-        if (states := self._actions.states_in(tensordict)) is not None:
-            given.states = states if mask is None else states[mask.reshape(-1)], set_state
-        return self._stepper.reset(mask, given, tensordict)
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        return self._stepper.reset(tensordict, **kwargs)
 
     # ---- step ------------------------------------------------------------------------------------------
 

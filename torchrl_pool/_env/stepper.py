@@ -11,10 +11,10 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
-from torchrl_pool._env.arguments import check_mask
+from torchrl_pool._env.arguments import check_mask, mask_of_reset
 from torchrl_pool._env.buffers import tensor_memory
 from torchrl_pool._env.errors import EnvFailure, env_failure
-from torchrl_pool._env.reset_arguments import ResetArguments
+from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.specs import Key, check_dtypes, key_of, torch_dtype
 from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import PlainEntries, unsafe_tensordict
@@ -133,8 +133,28 @@ class Stepper:
     def before_batch_step(self) -> None:
         """Before a step that writes into a rollout's batch."""
 
-    def after_step(self, begun: bool) -> None:
-        """After a step of all envs; ``begun``: episodes have begun with it."""
+    # ---- what a call leaves for one of some envs
+
+    def before_some(self) -> None:
+        """Before a call for some envs: the others' latest rows have to be here."""
+        if (stepped := self.env._stepped_by) is not self:
+            self.follow(stepped.latest_columns())
+
+    def after_call(self, begun: bool) -> None:
+        """After a call; ``begun``: the envs' latest rows are those of a root."""
+        del begun
+        self.env._stepped_by = self
+
+    def latest_columns(self) -> dict[int, torch.Tensor]:
+        """The envs' latest rows by the column of the pool that they come from."""
+        places = zip(self.columns.rows, self.columns.positions, strict=True)
+        return {column: self.latest[key] for key, column in places if key in self.latest}
+
+    def follow(self, columns: Mapping[int, torch.Tensor]) -> None:
+        """Takes over the latest rows from what has stepped the pool until now."""
+        pools = range(len(self.env._outputs))
+        places = zip(self.columns.rows, self.columns.positions, strict=True)
+        self.latest = {key: columns[at] for key, at in places if at in columns and at in pools}
 
     # ---- tensordicts
 
@@ -186,49 +206,58 @@ class Stepper:
         if mask is None or (mask := check_mask("_step", mask, self.num_envs)).all():
             results = self.run(self.calls.step, root)
         else:
-            out = self.out.make()
-            self._keep_from(out[0], root)
+            out = self._others_kept(self.out, root)
             results = self.run(self.calls.step, root, out, (mask, mask.data_ptr()))
         if results is None:
             return None
         self.latest = values = results[0]
-        self.after_step(begun=False)
+        self.after_call(begun=False)
         return self.tensordict(values)
 
     def reset(
-        self, mask: torch.Tensor | None, given: ResetArguments, tensordict: TensorDictBase | None
+        self,
+        tensordict: TensorDictBase | None,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: ResetOptions = None,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
+        set_state: bool | None = None,
+        **kwargs: Any,
     ) -> TensorDict:
-        """What ``_reset`` returns; envs that the mask leaves out keep what the tensordict holds of them."""
+        """What ``_reset`` returns, of all envs or of those of the mask ``"_reset"``."""
+        if kwargs:
+            raise TypeError(
+                f"reset() of {type(self.env).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
+                f"got {', '.join(kwargs)}"
+            )
+        given = self.env._source.reset_arguments(seed, options, list_of_kwargs)
+        mask = mask_of_reset(tensordict, self.num_envs)
+        if (states := self.env._actions.states_in(tensordict)) is not None:
+            given.states = states if mask is None else states[mask.reshape(-1)], set_state
         out = None
         if mask is not None:
             assert tensordict is not None
-            out = self.root.make()
-            self._keep_from(out[0], tensordict)
-        if mask is None or mask.any():
-            tensors = self.begin(mask, given, out)
-        else:
-            assert out is not None
+            out = self._others_kept(self.root, tensordict)
+        if out is not None and mask is not None and not mask.any():
             tensors = out[0]
+        else:
+            try:
+                tensors = self.env._simulators.reset(self.calls, out, mask, given)
+            except _core.EnvFailure as error:
+                raise self.failure(error) from None
         self.latest = tensors
+        self.after_call(begun=True)
         return self.tensordict(tensors)
 
-    def begin(
-        self, mask: torch.Tensor | None, given: ResetArguments, out: _core.Given | None
-    ) -> dict[Key, torch.Tensor]:
-        """Has the executor begin episodes, in all envs or in those of the mask."""
-        try:
-            tensors: dict[Key, torch.Tensor] = self.env._simulators.reset(self.calls, out, mask, given)
-        except _core.EnvFailure as error:
-            raise self.failure(error) from None
-        return tensors
-
-    def _keep_from(self, tensors: dict[Key, torch.Tensor], tensordict: TensorDictBase) -> None:
-        """Fills tensors, for a call that writes only some rows.
+    def _others_kept(self, memory: _core.TensorMemory, tensordict: TensorDictBase) -> _core.Given:
+        """Tensors for a call that writes only some rows.
 
         The other rows get what the tensordict holds under the same keys, shape and dtype permitting, else the
         envs' latest observations. Rewards and flags that nobody knows are zero there.
         """
-        for key, tensor in tensors.items():
+        self.before_some()
+        out: _core.Given = memory.make()
+        for key, tensor in out[0].items():
             value = tensordict.get(key, None)
             if value is None and key not in self._flags and key not in self.reward_keys:
                 value = self.latest.get(key)
@@ -239,6 +268,7 @@ class Stepper:
                 fresh.copy_(value)
             else:
                 fresh.zero_()
+        return out
 
     # ---- a step with auto-reset
 
@@ -298,8 +328,8 @@ class Stepper:
         values, begun, resets = results
         written = values if self.on_cpu else self.on_device(values)
         next_td = self.unsafe(written, names)
-        self.after_step(begun is not None)
         self.latest = values if begun is None else begun
+        self.after_call(begun is not None)
         root, done = written, None
         if begun is not None:
             root = begun if self.on_cpu else self.on_device(begun)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -37,7 +37,6 @@ class Chain:
         for value in _written(builder):
             (columns if id(value) in shown or value.is_read_later else temps).append(value)
         carried = builder.carried_values
-        pool_values = ChainBuilder.of(env).entries  # only for the number of bytes of those that are hidden
         index = {id(value): num_pool + i for i, value in enumerate([*columns, *carried, *temps])}
 
         def index_of(value: Value) -> int:
@@ -63,38 +62,21 @@ class Chain:
         self.positions = [index_of(value) for value in final.values()]
         self.root_keys = [key for key, value in final.items() if value.at_resets]
         # Tensordicts of the pool of whose entries none is left, the innermost first.
-        self.emptied = sorted(_groups_of(pool_values) - _groups_of(final), key=len, reverse=True)
+        emptied = _groups_of(ChainBuilder.of(env).entries) - _groups_of(final)
+        self.emptied = sorted(emptied, key=len, reverse=True)
         self.rows = {key: (value.shape, value.dtype) for key, value in final.items()}
-        # Of these, a reset of some envs shows the others' latest values to whoever comes behind the chain ...
-        self.shown_keys = [key for key in self.root_keys if final[key].shows_others]
-        # ... and here it looks at them.
-        self.learned_keys = [key for key, value in final.items() if value.is_learned_from and value.at_resets]
         # These are read again once all envs' rows are there.
         self.read_later = [key for key, value in final.items() if value.at_resets and value.is_read_later]
-        # What the pool writes straight to where it is seen, by its own key: under which key.
-        keys_of_pool = {value.pool_column: key for key, value in pool_values.items()}
-        self.as_written = {
-            keys_of_pool[value.pool_column]: key
-            for key, value in final.items()
-            if value.pool_column is not None
-        }
         self.carried = builder.carried
         self.inverse = builder.inverse
         self._places = [one for one in builder.watched if isinstance(one[0], TensorAddress)]
         self.has_phases = self.core.num_phases > 1
         self._kept_alive = builder.kept_alive
 
-        hidden: dict[int, tuple[Value, Key | None]] = {}
-        for key, value in pool_values.items():
-            assert value.pool_column is not None
-            if value.pool_column not in self.positions:
-                hidden[value.pool_column] = value, key
-        for value in columns:
-            if id(value) not in shown:
-                hidden[index[id(value)]] = value, None
+        own = enumerate(ChainBuilder.of(env).entries.values())
+        hidden = {column: value for column, value in own if column not in self.positions}
+        hidden.update((index[id(value)], value) for value in columns if id(value) not in shown)
         self.hidden = Hidden(hidden, env.num_envs, self.has_phases)
-        # Whether values that only the executor knows are part of what the next reset looks at.
-        self.hides_more = any(key is None for _, key in hidden.values())
 
     def check_in_place(self) -> None:
         """Raises RuntimeError: what a transform keeps is not where the executor reads and writes it."""
@@ -103,14 +85,6 @@ class Chain:
                 "a transform's buffer was moved while a batch was collected, as by share_memory_(): do so "
                 "between batches"
             )
-
-    def without_emptied(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """What TorchRL's code has made, which leaves tensordicts behind that have no entries any more."""
-        for path in self.emptied:
-            group = tensordict.get(path, None)
-            if group is not None and group.is_empty():
-                tensordict.del_(path)
-        return tensordict
 
 
 def _groups_of(keys: Iterable[Key]) -> set[tuple[str, ...]]:
@@ -159,19 +133,17 @@ def _written(builder: ChainBuilder) -> list[Value]:
 class Hidden:
     """Memory for the columns that nobody outside sees."""
 
-    def __init__(self, columns: dict[int, tuple[Value, Key | None]], num_envs: int, twice: bool) -> None:
+    def __init__(self, columns: Mapping[int, Value], num_envs: int, twice: bool) -> None:
         def allocate() -> dict[int, torch.Tensor]:
             return {
                 column: torch.zeros((num_envs, *value.shape), dtype=value.dtype, device="cpu")
-                for column, (value, _) in columns.items()
+                for column, value in columns.items()
             }
 
         self.out = allocate()
         self.root = allocate() if twice else self.out
-        self.latest = self.out  # what the last call has left, for all envs
-        self._keys = {column: key for column, (_, key) in columns.items() if key is not None}
-        self._at_resets = [column for column, (value, _) in columns.items() if value.at_resets]
-        self._row_bytes = {column: value.row_bytes for column, (value, _) in columns.items()}
+        self._at_resets = [column for column, value in columns.items() if value.at_resets]
+        self._row_bytes = {column: value.row_bytes for column, value in columns.items()}
 
     def rows_of_steps(self, num_columns: int) -> list[tuple[int, int]]:
         """Of all columns, the address of row 0 of those that are here, and the bytes of a row."""
@@ -189,20 +161,10 @@ class Hidden:
             rows[column] = memory[column].data_ptr(), self._row_bytes[column]
         return rows
 
-    def latest_addresses(self, addresses: list[int]) -> None:
-        """For a reset, which leaves the rows of the others as they are."""
-        for column in self._at_resets:
-            addresses[column] = self.latest[column].data_ptr()
-
-    def by_key(self) -> dict[Key, torch.Tensor]:
-        """The latest observations that the pool has written here."""
-        return {key: self.latest[column] for column, key in self._keys.items() if column in self._at_resets}
-
-    def take_over(self, written: dict[Key, torch.Tensor]) -> None:
-        """The latest observations, where the pool has written them elsewhere."""
-        for column, key in self._keys.items():
-            if key in written:
-                self.latest[column].data.copy_(written[key])
+    def complete_root(self) -> None:
+        """Copies what a step has written to where a reset writes."""
+        for column in self._at_resets if self.root is not self.out else ():
+            self.root[column].copy_(self.out[column])
 
 
 class Inputs:

@@ -41,7 +41,6 @@ class Value:
     at_resets: bool = True  # whether resets write it, too
     pool_column: int | None = None
     carried: int | None = None
-    shows_others: bool = True  # whether TorchRL has all envs' latest there at a reset of some
     is_learned_from: bool = False
     last_phase: int = 0  # in which somebody reads it
 
@@ -118,21 +117,14 @@ class TensorAddress:
 
     Args:
         tensor: the tensor.
-        writes: gets the place, where it is seen that somebody has written to the tensor; not the executor.
     """
 
-    def __init__(self, tensor: torch.Tensor, writes: set[TensorAddress]) -> None:
-        self._tensor, self.address, self._writes = tensor, tensor.data_ptr(), writes
-        self._is_counted = not tensor.is_inference()
-        self._version = tensor._version if self._is_counted else 0
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor, self.address = tensor, tensor.data_ptr()
 
     def get(self, name: str) -> bool:
         del name
-        tensor = self._tensor
-        if self._is_counted and tensor._version != self._version:
-            self._version = tensor._version
-            self._writes.add(self)
-        return tensor.data_ptr() == self.address and not tensor.requires_grad
+        return self._tensor.data_ptr() == self.address and not self._tensor.requires_grad
 
 
 @dataclass
@@ -151,8 +143,6 @@ class ChainBuilder:
     repeat: Repeat | None = None
     indivisible: str = ""  # why the envs cannot be stepped in groups
     flags: frozenset[Key] = frozenset(("done", "terminated", "truncated"))
-    # What stages read where it lies, and somebody has written to since the last call.
-    writes: set[TensorAddress] = field(default_factory=set)
 
     @classmethod
     def of(cls, env: PoolEnv) -> ChainBuilder:
@@ -181,7 +171,6 @@ class ChainBuilder:
             self.repeat,
             self.indivisible,
             self.flags,
-            self.writes,
         )
 
     # ---- what a transform's native description says
@@ -242,7 +231,6 @@ class ChainBuilder:
         at_steps: bool = True,
         at_resets: bool | None = None,
         learns: bool = False,
-        shows_others: bool = True,
         **arguments: Any,
     ) -> None:
         """A stage. It runs at resets where all that it reads is there then, or where ``at_resets`` says so.
@@ -254,16 +242,12 @@ class ChainBuilder:
             at_steps: whether it runs at steps.
             at_resets: whether it runs at resets.
             learns: whether it has to see all rows of what it reads before it runs.
-            shows_others: whether TorchRL's code, at a reset of some envs, leaves the others' latest values in
-                what is written.
         """
         phase = max((value.phase for value in reads), default=0)
         if learns:
             if any(value.phase > 0 and value.at_resets for value in reads):
                 # A reset of some envs changes what the others' latest values are, normalised, too.
                 raise NotNative("its input was normalized by another transform")
-            if any(value.at_resets and not value.shows_others for value in reads):
-                raise NotNative("at partial resets it needs values of the envs that were not reset")
             phase += 1
             for value in reads:
                 value.is_learned_from = True
@@ -274,7 +258,6 @@ class ChainBuilder:
         for value in writes:
             value.first_phase = phase if value.first_phase is None else min(value.first_phase, phase)
             value.phase, value.at_resets = phase, at_resets
-            value.shows_others = shows_others and all(one.shows_others for one in reads)
         self.stages.append(PlannedStage(make, arguments, phase, at_steps, at_resets))
 
     def map(self, key: Key, out_key: Key, make: Callable[..., Any], out: Value, **arguments: Any) -> None:
@@ -308,7 +291,7 @@ class ChainBuilder:
         """Where a tensor of the user's lies, for as long as the chain holds."""
         if tensor.requires_grad:
             raise NotNative("its parameters require gradients")
-        place = TensorAddress(tensor, self.writes)
+        place = TensorAddress(tensor)
         self.watched.append(watched_name(place, ""))
         self.kept_alive.append(tensor)
         return place.address

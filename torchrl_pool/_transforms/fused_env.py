@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from torchrl_pool import _core
+from torchrl_pool._env.arguments import check_mask, mask_of_reset
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.tracing import not_traced
 from torchrl_pool._transforms.fusion import Fusion, fuse_chain, is_fusible, transforms_of
@@ -32,7 +33,6 @@ class FusedEnv(TransformedEnv):
     def __init__(self, base_env: PoolEnv, transform: Transform, **kwargs: Any) -> None:
         self.__dict__["_fusion"] = None
         self.__dict__["_part"] = None
-        self.__dict__["_reset_root"] = None
         super().__init__(base_env, transform, auto_unwrap=False, **kwargs)
 
     # Methods, since nn.Module takes an AttributeError in a property for a property that is not there.
@@ -46,11 +46,7 @@ class FusedEnv(TransformedEnv):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
                 fusion = fuse_chain(self)
-            old: NativePart | None = self.__dict__["_part"]
             part = NativePart(self.base_env, fusion, self.action_keys, self.done_keys)
-            if old is not None:
-                old.hand_over()
-                part.take_over()
             self.__dict__.update(_fusion=fusion, _part=part)
         return fusion
 
@@ -102,71 +98,58 @@ class FusedEnv(TransformedEnv):
         for transform in reversed(native.rest):
             root = transform.inv(root)
         mask = root.get("_step", None)  # the caller's, or one that a transform has written
-        following = native.step(root) if mask is None or mask.all() else None
-        if following is None:
-            return self._torchrl_step(tensordict, root)
-        following = _with_preset(following, tensordict)
-        if native.rest:
-            root = root.exclude("_step")
-            for transform in native.rest:
-                following = transform._step(root, following)
-        return following
-
-    def _torchrl_step(self, tensordict: TensorDictBase, root: TensorDictBase) -> TensorDictBase:
-        """What TransformedEnv does from where transforms behind the native ones have made the root."""
-        native, env = self.native(), self.base_env
-        native.hand_over()
-        for transform in reversed(native.transforms):
-            root = transform.inv(root)
-        mask = root.get("_step", None)
         if mask is not None:
-            root = root.exclude("_step")
+            mask = check_mask("_step", mask, native.num_envs)
             if not mask.any():
-                skipped: TensorDictBase = self._skip_tensordict(root)
+                skipped: TensorDictBase = self._skip_tensordict(root.exclude("_step"))
                 return skipped
-            if not mask.all():
-                root.set("_step", mask)
-        following = _with_preset(env._step(root), tensordict)
-        env._complete_done(env.full_done_spec, following)
-        for transform in native.transforms:
-            following = transform._step(root, following)
-        following = native.chain.without_emptied(following)
+            if mask.all():
+                root, mask = root.exclude("_step"), None
+        following = native.step(root) if mask is None else None
+        following = self._torchrl_step(root) if following is None else _with_preset(following, root)
         for transform in native.rest:
             following = transform._step(root, following)
-        native.take_over()
         return following
 
-    # ---- resets
+    def _torchrl_step(self, root: TensorDictBase) -> TensorDictBase:
+        """TorchRL's own code of the native transforms: of some envs, or of entries unlike the specs."""
+        transforms = self.native().transforms
+        for transform in reversed(transforms):
+            root = transform.inv(root)
+        following = _with_preset(self.base_env._step(root), root)
+        for transform in transforms:
+            following = transform._step(root, following)
+        return self._without_emptied(following)
 
-    @not_traced
-    def reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        """As :meth:`~torchrl.envs.EnvBase.reset`."""
-        self.__dict__["_reset_root"] = tensordict
-        try:
-            root: TensorDictBase = super().reset(tensordict, **kwargs)
-        finally:
-            self.__dict__["_reset_root"] = None
-        return root
+    def _without_emptied(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """What TorchRL's code has made, which keeps tensordicts that have lost all their entries."""
+        for path in self.native().chain.emptied:
+            group = tensordict.get(path, None)
+            if group is not None and group.is_empty():
+                tensordict.del_(path)
+        return tensordict
 
     @not_traced
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         native, source = self.native(), tensordict
+        if native.rest and not native.knows_others and mask_of_reset(source, native.num_envs) is not None:
+            return self._without_emptied(super()._reset(tensordict, **kwargs))
         if source is not None:
             # Not state_keys, which TorchRL keeps where transforms are appended.
             state_keys = self.state_spec.keys(True, True)
             source = source.select(*self.reset_keys, *state_keys, strict=False)
         for transform in reversed(native.rest):
             source = transform._reset_env_preprocess(source)
-        root = native.reset_rows(source, self.__dict__["_reset_root"], **kwargs)
+        root: TensorDictBase = native.reset(source, **kwargs)
         source = root.empty() if source is None else source
         for transform in native.rest:
             root = transform._reset(source, root)
         return root
 
 
-def _with_preset(following: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
-    """``"next"`` with what the caller has put there and the env does not write."""
-    preset = tensordict.get("next", None)
+def _with_preset(following: TensorDictBase, root: TensorDictBase) -> TensorDictBase:
+    """``"next"`` with what the root's has already and the env does not write."""
+    preset = root.get("next", None)
     return following if preset is None else following.update(preset.exclude(*following.keys(True, True)))
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 
-from torchrl_pool._env.arguments import mask_of_reset
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.step_mdp import NextRoot
@@ -30,6 +28,7 @@ class NativePart(Stepper):
         self.transforms, self.rest = fusion.native, fusion.rest
         self.chain = chain = fusion.chain
         self._inputs = Inputs(chain)
+        self._latest_is_root = False
         super().__init__(
             env,
             Columns(
@@ -48,15 +47,7 @@ class NativePart(Stepper):
         self.looks_closely = self._inputs.looks_closely
         self.carried = {one.key: (list(one.shape[1:]), one.dtype) for one in chain.carried}
         self.read_later, self.indivisible = chain.read_later, chain.builder.indivisible
-        # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
-        self.is_stale = False
-        self._pools_latest = env._stepper.latest  # as long as nobody has used the pool by itself
         env._steppers.add(self)
-
-    def let_go(self) -> None:
-        """As :meth:`Stepper.let_go`."""
-        super().let_go()
-        self._pools_latest = {}
 
     def inputs(
         self, root: TensorDictBase, num_rows: int | None = None
@@ -67,132 +58,33 @@ class NativePart(Stepper):
     def before_batch_step(self) -> None:
         """As :meth:`Stepper.before_batch_step`; raises as :meth:`Chain.check_in_place`."""
         self.chain.check_in_place()
-        self.chain.hidden.latest = self.chain.hidden.root
+        self.after_call(begun=True)
 
-    def after_step(self, begun: bool) -> None:
-        """As :meth:`Stepper.after_step`: all envs' values are those of this call."""
-        hidden = self.chain.hidden
-        hidden.latest = hidden.root if begun else hidden.out
-        self.is_stale = False
-        if writes := self.chain.builder.writes:
-            writes.clear()
-
-    # ---- what the transforms behind it find
-
-    def reset_rows(
-        self, source: TensorDictBase | None, known: TensorDictBase | None, **kwargs: Any
-    ) -> TensorDictBase:
-        """The first rows of new episodes in all envs, or in those of a mask; the others' are not for users.
-
-        Args:
-            source: what transforms look at, the mask ``"_reset"`` among it.
-            known: the root, for envs that go on.
-            **kwargs: what the pool's reset takes.
-        """
-        env = self.env
-        self.follow_pool()
-        mask = mask_of_reset(source, env.num_envs)
-        takes = {"seed", "options", "list_of_kwargs"}
-        reads = env._actions.states_in(source) is not None
-        if reads or not takes.issuperset(kwargs) or (mask is not None and not self._goes_on(known, mask)):
-            return self._torchrl_reset(source, kwargs)
-        given = env._source.reset_arguments(
-            kwargs.get("seed"), kwargs.get("options"), kwargs.get("list_of_kwargs")
-        )
-        if mask is not None and not mask.any():
-            if self.chain.has_phases:  # statistics take in the batch once more, as at every reset
-                return self._torchrl_reset(source, kwargs)
-            assert known is not None
-            return self.tensordict({key: known.get(key).clone() for key in self.chain.root_keys})
-        return self.tensordict(self._begin(mask, given))
-
-    def _goes_on(self, known: TensorDictBase | None, mask: torch.Tensor) -> bool:
-        """Whether the rows that a reset leaves out are known, and nothing else is.
-
-        From the root; or to the transforms behind the native ones, from the last call.
-        """
-        if known is None or (self.is_stale and self.chain.hides_more):
-            return False
-        if any(key not in self.latest for key in self.chain.learned_keys):
-            return False
-        if self.chain.builder.writes and (self.rest or self.chain.has_phases):
-            return False  # the latest values are as parameters were
-        if self.rest:
-            return bool(mask.any()) and self.knows_others()
-        for key in self.chain.root_keys:
-            value, template = known.get(key, None), self.step_prototypes[key]
-            if type(value) is not torch.Tensor:
-                return False
-            if value.shape != template.shape or value.dtype is not template.dtype:
-                return False
-        return True
-
-    def _torchrl_reset(self, source: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
-        """The same by TorchRL's code of the native transforms."""
-        self.hand_over()
-        for transform in reversed(self.transforms):
-            source = transform._reset_env_preprocess(source)
-        root: TensorDictBase = self.env._reset(source, **kwargs)
-        source = root.empty() if source is None else source
-        for transform in self.transforms:
-            root = transform._reset(source, root)
-        self.take_over()
-        return self.chain.without_emptied(root)
-
-    def _begin(self, mask: torch.Tensor | None, given: Any) -> dict[Key, torch.Tensor]:
-        hidden = self.chain.hidden
-        tensors, addresses = self.root.make()
-        if mask is None:
-            hidden.latest = hidden.out
-        else:
-            self._show_others(tensors)
-        hidden.latest_addresses(addresses)
-        self.begin(mask, given, (tensors, addresses))
-        if mask is None:
-            self.after_step(begun=False)
-        self.latest = tensors
-        return tensors
-
-    def _show_others(self, tensors: dict[Key, torch.Tensor]) -> None:
-        """For a reset of some envs: the others' latest values where TorchRL shows them, else zeros."""
-        shown = self.chain.shown_keys
-        for key, tensor in tensors.items():
-            latest = self.latest.get(key) if key in shown else None
-            if latest is None or latest.shape != tensor.shape or latest.dtype is not tensor.dtype:
-                tensor.data.zero_()
-            else:
-                tensor.data.copy_(latest)  # its version says whether the user has written to it
-
-    # ---- what TorchRL's own code has to find when it goes on from here, and the other way round
-
+    @property
     def knows_others(self) -> bool:
-        """Whether a reset of some envs can show the others' latest values as TorchRL does.
+        """Whether transforms would make the latest rows of the pool's again: no statistics have changed."""
+        return self.env._stepped_by is self and not self.chain.has_phases
 
-        Nobody has written to them, and no statistics have changed what they are.
-        """
-        latest = self.latest
-        return not self.chain.has_phases and all(
-            key in latest and not latest[key].is_inference() and latest[key]._version == 0
-            for key in self.chain.shown_keys
-        )
+    def before_some(self) -> None:
+        """As :meth:`Stepper.before_some`, of hidden columns too. Such a call is a reset."""
+        super().before_some()
+        if not self._latest_is_root:
+            self.chain.hidden.complete_root()
 
-    def hand_over(self) -> None:
-        """Tells the pool its latest observations, which a call for some of its envs falls back on."""
-        self.follow_pool()
-        latest = self.latest
-        shown = {key: latest[own] for key, own in self.chain.as_written.items() if own in latest}
-        hidden = {key: value.clone() for key, value in self.chain.hidden.by_key().items()}
-        self._pools_latest = self.env._stepper.latest = {**shown, **hidden}
+    def after_call(self, begun: bool) -> None:
+        """As :meth:`Stepper.after_call`."""
+        super().after_call(begun)
+        self._latest_is_root = begun
 
-    def follow_pool(self) -> None:
-        """Takes over where the pool has been used by itself: by a transform behind, through its parent."""
-        if self.env._stepper.latest is not self._pools_latest:
-            self.take_over()
+    def latest_columns(self) -> dict[int, torch.Tensor]:
+        """As :meth:`Stepper.latest_columns`, of hidden columns too."""
+        hidden = self.chain.hidden
+        return super().latest_columns() | (hidden.root if self._latest_is_root else hidden.out)
 
-    def take_over(self) -> None:
-        """Takes over the pool's latest observations."""
-        latest = self._pools_latest = self.env._stepper.latest
-        self.chain.hidden.take_over(latest)
-        as_written = self.chain.as_written.items()
-        self.latest = {own: latest[key] for key, own in as_written if key in latest}
-        self.is_stale = True
+    def follow(self, columns: Mapping[int, torch.Tensor]) -> None:
+        """As :meth:`Stepper.follow`, of hidden columns too."""
+        super().follow(columns)
+        self._latest_is_root = False
+        for column, rows in self.chain.hidden.out.items():
+            if column in columns:
+                rows.copy_(columns[column])

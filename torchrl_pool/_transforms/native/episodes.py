@@ -52,7 +52,6 @@ def step_counter(transform: StepCounter, builder: ChainBuilder) -> None:
         reads=[],
         writes=[out],
         at_resets=True,
-        shows_others=False,
         before=before,
         out=out,
         max_steps=most,
@@ -81,7 +80,6 @@ def traj_counter(transform: TrajCounter, builder: ChainBuilder) -> None:
         at_steps=False,
         at_resets=True,
         learns=True,
-        shows_others=False,
         out=out,
         num_envs=builder.env.num_envs,
         count=ctypes.addressof(count.get_obj()),
@@ -99,9 +97,7 @@ def init_tracker(transform: InitTracker, builder: ChainBuilder) -> None:
     if transform.init_key in builder.entries:
         raise NotNative(f"{transform.init_key!r} is there already")
     out = Value(torch.Size([1]), torch.bool)
-    builder.add(
-        _core.stages.init_tracker, reads=[], writes=[out], at_resets=True, shows_others=False, out=out
-    )
+    builder.add(_core.stages.init_tracker, reads=[], writes=[out], at_resets=True, out=out)
     builder.write(transform.init_key, out)
 
 
@@ -123,7 +119,6 @@ def reward_sum(transform: RewardSum, builder: ChainBuilder) -> None:
             reads=[reward],
             writes=[out],
             at_resets=True,
-            shows_others=False,
             dtype=reward.number,
             reward=reward,
             before=before,
@@ -157,7 +152,6 @@ def tensordict_primer(transform: TensorDictPrimer, builder: ChainBuilder) -> Non
             reads=[],
             writes=[value],
             at_resets=True,
-            shows_others=False,
             before=before,
             out=value,
             first=torch.full(value.shape, first, dtype=value.dtype, device="cpu").numpy().tobytes(),

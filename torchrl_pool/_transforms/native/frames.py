@@ -100,7 +100,6 @@ def time_max_pool(transform: TimeMaxPool, builder: ChainBuilder) -> None:
             out_key,
             _core.stages.time_max_pool,
             Value(value.shape, value.dtype),
-            shows_others=False,
             dtype=value.number,
             kept=_values_of(transform, builder, key, value),
             times=transform.buffer_size,
