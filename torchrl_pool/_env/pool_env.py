@@ -277,8 +277,8 @@ class PoolEnv(EnvBase):
                 refuse_nan=refuse_nan,
                 strict_actions=is_strict,
             )
-            self._describe(layout)
             self._simulators = Simulators(self, self._source, layout, step_timeout)
+            self._describe(layout)
             if seed is not None:
                 self.set_seed(seed)
         except BaseException:
@@ -333,8 +333,6 @@ class PoolEnv(EnvBase):
             self, Columns.of(self._outputs), self._actions.plain, self._next_root, nested=self._nested
         )
         self._steppers.add(self._stepper)
-        self._stepped_by = self._stepper
-        """The stepper that made the last call."""
         self.step_keys, self.root_keys = list(self._stepper.step_prototypes), self._stepper.root_keys
 
     # ---- reset -----------------------------------------------------------------------------------------

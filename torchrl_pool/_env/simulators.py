@@ -39,6 +39,8 @@ class Simulators:
         self.closed_by = ""  # if not by its user
         self.entropy: list[list[int] | None] = [None] * self.num_envs
         """The words of the seed that each env begins with, where it has been given one."""
+        self.stepped_by: Any = None
+        """The stepper that made the last call, which has the envs' latest rows."""
         self._lifecycle = fork_aware_lock()  # held while the pool is opened, seeded or closed
         self._calls = _core.Calls()
         self._nowhere = None, [0] * len(source.configs[0].outputs(layout))

@@ -72,6 +72,7 @@ class Stepper:
         # Looked up here in a third of the time that it takes in a module of torch.
         self.num_envs, self.on_cpu = env.num_envs, env._on_cpu
         self.device: torch.device | None = env._device
+        self._simulators = env._simulators
         self.batch_size: torch.Size = env._batch_size
         self.step_prototypes: dict[Key, torch.Tensor] = {
             key: torch.empty((env.num_envs, *shape), dtype=dtype, device="cpu")
@@ -137,13 +138,14 @@ class Stepper:
 
     def before_some(self) -> None:
         """Before a call for some envs: the others' latest rows have to be here."""
-        if (stepped := self.env._stepped_by) is not self:
+        stepped = self._simulators.stepped_by
+        if stepped is not None and stepped is not self:
             self.follow(stepped.latest_columns())
 
     def after_call(self, begun: bool) -> None:
         """After a call; ``begun``: the envs' latest rows are those of a root."""
         del begun
-        self.env._stepped_by = self
+        self._simulators.stepped_by = self
 
     def latest_columns(self) -> dict[int, torch.Tensor]:
         """The envs' latest rows by the column of the pool that they come from."""
@@ -242,7 +244,7 @@ class Stepper:
             tensors = out[0]
         else:
             try:
-                tensors = self.env._simulators.reset(self.calls, out, mask, given)
+                tensors = self._simulators.reset(self.calls, out, mask, given)
             except _core.EnvFailure as error:
                 raise self.failure(error) from None
         self.latest = tensors

@@ -63,7 +63,7 @@ class NativePart(Stepper):
     @property
     def knows_others(self) -> bool:
         """Whether transforms would make the latest rows of the pool's again: no statistics have changed."""
-        return self.env._stepped_by is self and not self.chain.has_phases
+        return self._simulators.stepped_by is self and not self.chain.has_phases
 
     def before_some(self) -> None:
         """As :meth:`Stepper.before_some`, of hidden columns too. Such a call is a reset."""
