@@ -148,7 +148,7 @@ class Calls:
         inputs: dict[Any, Any] | Given,
         rows: RolloutRows,
         step: int,
-        recorded: Given | None = None,
+        recorded: dict[Any, Any] | Given,
     ) -> Results | None: ...
     def submit(
         self,
@@ -156,7 +156,7 @@ class Calls:
         inputs: dict[Any, Any] | Given,
         rows: RolloutRows,
         step: int,
-        recorded: Given | None = None,
+        recorded: dict[Any, Any] | Given,
     ) -> bool: ...
     def send(
         self,
@@ -287,7 +287,6 @@ class PlainTensors:
         tensors: Sequence[tuple[Sequence[int], str]],
         required: Sequence[bool],
     ) -> None: ...
-    def find(self, tensordict: object, num_rows: int | None = None) -> tuple[list[Any], list[int]] | None: ...
 
 class TensorMemory:
     def __init__(

@@ -197,8 +197,7 @@ class Calls {
     return prepared->Results(Finish(pool, *prepared, py::none()));
   }
 
-  // A step with auto-reset into a rollout's batch. `recorded`: tensors to record; None: they are among the
-  // inputs.
+  // A step with auto-reset into a rollout's batch. `recorded`: what is recorded of the root, as inputs are.
   py::object Record(PoolHandle& pool, const py::object& inputs, const py::object& rows, std::size_t step,
                     const py::object& recorded) const {
     std::optional<Prepared> prepared = PrepareInto(inputs, rows, step, recorded);
@@ -306,8 +305,8 @@ class Calls {
     std::vector<py::object>& objects = prepared->held->objects;
     objects.insert(objects.end(), {place, rows.owner});
     std::vector<core::Rows> sources;
-    if (recorded.is_none()) {
-      if (!rows.plain_recorded->FindIn(inputs, rows.count, true, sources, objects)) return std::nullopt;
+    if (PyDict_Check(recorded.ptr())) {
+      if (!rows.plain_recorded->FindIn(recorded, rows.count, true, sources, objects)) return std::nullopt;
     } else {
       const Addresses addresses = Given(recorded, objects);
       for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -451,15 +450,15 @@ void InitCalls(py::module_& m) {
       .def("steps", &Calls::Steps, py::arg("pool"), py::arg("inputs"), py::arg("out"), py::arg("num_steps"),
            "As step, several times.")
       .def("record", &Calls::Record, py::arg("pool"), py::arg("inputs"), py::arg("rows"), py::arg("step"),
-           py::arg("recorded") = py::none(), "As step_and_reset, into a rollout's batch.")
+           py::arg("recorded"), "As step_and_reset, into a rollout's batch.")
       .def(
           "submit",
           [](const py::object& self, Flight& flight, const py::object& inputs, const py::object& rows,
              std::size_t step, const py::object& recorded) {
             return self.cast<const Calls&>().Submit(self, flight, inputs, rows, step, recorded);
           },
-          py::arg("flight"), py::arg("inputs"), py::arg("rows"), py::arg("step"),
-          py::arg("recorded") = py::none(), "As record, to be waited for once. False: as None.")
+          py::arg("flight"), py::arg("inputs"), py::arg("rows"), py::arg("step"), py::arg("recorded"),
+          "As record, to be waited for once. False: as None.")
       .def("send", &Calls::Send, py::arg("pool"), py::arg("op"), py::arg("inputs"), py::arg("envs"),
            py::arg("is_single"), py::arg("cargo"), py::arg("given") = py::none(),
            "Has envs work, for whoever receives them. False: as None.")

@@ -63,9 +63,7 @@ void InitEntries(py::module_& m) {
                        const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
                        const std::vector<bool>&>(),
            kConstructs, py::kw_only(), py::arg("tensor_type"), py::arg("tensordict_type"), py::arg("keys"),
-           py::arg("tensors"), py::arg("required"))
-      .def("find", &PlainTensors::Find, py::arg("tensordict"), py::arg("num_rows") = py::none(),
-           "The tensors and their addresses, or None where one is otherwise.");
+           py::arg("tensors"), py::arg("required"));
   py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
       .def("__init__",
            Constructor<TensorMemory, const py::object&, py::object, const py::list&,

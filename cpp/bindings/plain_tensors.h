@@ -38,22 +38,6 @@ class PlainTensors {
     }
   }
 
-  // The entries of a tensordict and their addresses: None and 0 where one may be missing and is. Nothing: one
-  // is otherwise. `num_rows`: the number of rows that each has.
-  std::optional<std::pair<py::list, py::list>> Find(py::handle tensordict,
-                                                    std::optional<std::int64_t> num_rows) const {
-    const py::object entries = EntriesOf(tensordict);
-    std::vector<core::Rows> rows;
-    std::vector<py::object> found;
-    if (!entries || !FindIn(entries, num_rows, false, rows, found)) return std::nullopt;
-    py::list values(found.size()), addresses(found.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      values[i] = found[i] ? std::move(found[i]) : py::none();
-      addresses[i] = py::int_(reinterpret_cast<std::uintptr_t>(rows[i].base));
-    }
-    return std::pair(std::move(values), std::move(addresses));
-  }
-
   // Appends each entry's rows and the tensor that holds them, null where one may be missing and is. False:
   // an entry is otherwise. `entries`: those of a tensordict; one of several names may also be there by its
   // whole key. `apart`: whether there may be room between rows.

@@ -18,6 +18,7 @@ from torchrl_pool._collecting.rollout_storage import RolloutBatch, RolloutRows, 
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.stepper import Stepper
+from torchrl_pool._env.tensors import entries_of
 from torchrl_pool._env.transfers import down, pinned
 
 _IDS = ("collector", "traj_ids")
@@ -210,24 +211,27 @@ class Rollout:
     def _begin_step(self, group: _Group, step: int) -> None:
         if "_step" in group.root:
             raise ValueError("the policy has written '_step', which it did not when the collector was made")
-        entries: Any = group.root
+        root: Any = group.root
         if not self._on_cpu:
-            entries = dict(_on_host(self._carrier_of(group), group.origins).items())
+            root = dict(_on_host(self._carrier_of(group), group.origins).items())
         stepper = self._stepper
         stepper.before_batch_step()
-        if not stepper.looks_closely and self._call(group, step, entries):
+        inputs = stepper.inputs.prepared(root, group.num_envs)
+        if self._call(group, step, inputs, root):
             return
         # Batches hold what is carried on without what it comes from.
-        root = stepper.unsafe(entries, num_rows=group.num_envs).detach()
-        sources = group.rows.sources(root, zeros=self._random)
-        inputs = stepper.inputs(root, group.num_envs)
+        carrier = stepper.unsafe(root, num_rows=group.num_envs).detach()
+        recorded = group.rows.sources(carrier, zeros=self._random)
+        inputs = stepper.inputs.checked(
+            stepper.inputs.prepared(entries_of(carrier), group.num_envs), group.num_envs
+        )
         if inputs is None:
-            raise ValueError(f"expected a root with the entries {stepper.carried}, got {root!r}")
-        begun = self._call(group, step, inputs, sources)
+            raise ValueError(f"expected a root with the entries {stepper.carried}, got {carrier!r}")
+        begun = self._call(group, step, inputs, recorded)
         assert begun
 
-    def _call(self, group: _Group, step: int, inputs: Any, recorded: _core.Given | None = None) -> bool:
-        """Begins a step; of all envs, makes it. False: an input is not just as the executor reads it."""
+    def _call(self, group: _Group, step: int, inputs: Any, recorded: Any) -> bool:
+        """Begins a step; of all envs, makes it. False: an entry is not just as the executor reads it."""
         calls = self._stepper.calls
         if not self._alone:
             return calls.submit(group.flight, inputs, group.rows.core, step, recorded)

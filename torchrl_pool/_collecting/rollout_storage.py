@@ -115,9 +115,6 @@ class RolloutRows:
         Raises:
             KeyError, ValueError: an entry that is not there, or of another shape or dtype.
         """
-        found = self._storage.plain_recorded.find(root, self._num_envs)
-        if found is not None:
-            return found
         tensors, addresses = [], []
         for key, (row, dtype) in self._storage.recorded.items():
             shape = torch.Size((self._num_envs, *row))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,8 +12,10 @@ from torchrl.data import Categorical, MultiCategorical, MultiOneHot, OneHot, Ten
 from torchrl_pool._env.source import Source
 from torchrl_pool._env.specs import Key, action_shape, actions_of, key_of, torch_dtype
 from torchrl_pool._env.states import StateEntries
-from torchrl_pool._env.tensors import PlainEntries, as_choices, as_it_lies, check_memory
+from torchrl_pool._env.tensors import PlainEntries, as_choices, as_it_lies, check_memory, entries_of, entry_of
 from torchrl_pool._env.transfers import down
+
+_STATES = "_states"
 
 
 class Actions:
@@ -30,20 +33,42 @@ class Actions:
             for spec in actions_of(source.configs[0])
         ]
         self.states = StateEntries(source.states, env.num_envs) if source.states else None
-        self.plain = PlainEntries(self.layout)
-
-    def check(
-        self, tensordict: TensorDictBase, num_rows: int | None = None
-    ) -> tuple[list[torch.Tensor], list[int]]:
-        """What a step reads, as contiguous CPU tensors, and their addresses. Values are checked in C++."""
-        found = self.plain.find(tensordict, num_rows)
-        if found is None:
-            found = self._check_closely(tensordict, num_rows)
+        self.wanted = list(self.layout)
+        """All that a step reads: actions, and the column of states."""
         if self.states is not None:
-            states = self.states.packed(tensordict, num_rows)
-            found[0].append(states)
-            found[1].append(states.data_ptr())
-        return found
+            self.wanted.append((_STATES, torch.uint8, torch.Size((env.num_envs, self.states.row_bytes))))
+        self.plain = PlainEntries(self.wanted)
+
+    def prepared(self, entries: Mapping[Any, Any], num_rows: int | None = None) -> Mapping[Any, Any]:
+        """Entries in which the executor finds what a step reads; ``num_rows``: of so many envs; None: all."""
+        if self.states is None:
+            return entries
+        return {**entries, _STATES: self.states.packed(entries, num_rows)}
+
+    def checked(
+        self,
+        entries: Mapping[Any, Any],
+        num_rows: int | None = None,
+        carried: Sequence[torch.Tensor | None] = (),
+    ) -> tuple[list[Any], list[int]]:
+        """The same, where the executor has not found them just as it reads them.
+
+        Args:
+            entries: as :meth:`prepared` returns them.
+            num_rows: of how many envs; None: all.
+            carried: what else the step reads; None: an entry that is not there.
+
+        Returns:
+            Contiguous CPU tensors and their addresses. Values are checked in C++.
+        """
+        read: list[Any] = [self._checked(entries, *one, num_rows) for one in self.layout]
+        if self.states is not None:
+            read.append(entries[_STATES])
+        read += carried
+        if away := [value for value in read if value is not None and not value.is_cpu]:
+            there = dict(zip(map(id, away), down(away), strict=True))
+            read = [there.get(id(value), value) for value in read]
+        return read, [0 if value is None else value.data_ptr() for value in read]
 
     def states_in(
         self, tensordict: TensorDictBase | None, num_rows: int | None = None
@@ -51,43 +76,38 @@ class Actions:
         """The states that a tensordict holds for a reset, as the executor takes them; ``None``: none."""
         if self.states is None or tensordict is None or not self.states.are_in(tensordict):
             return None
-        return self.states.packed(tensordict, num_rows)
+        return self.states.packed(entries_of(tensordict), num_rows)
 
-    def _check_closely(
-        self, tensordict: TensorDictBase, num_rows: int | None
-    ) -> tuple[list[torch.Tensor], list[int]]:
-        """The same for actions that are not just as the executor reads them."""
-        actions, addresses = [], []
-        for key, dtype, shape in self.layout:
-            action = tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)
-            if not isinstance(action, torch.Tensor):
-                if action is None:
-                    raise KeyError(
-                        f"expected an entry {key!r} in the tensordict, got {list(tensordict.keys())}"
-                    )
-                raise TypeError(f"{key!r}: expected a torch.Tensor, got {type(action).__name__}")
-            if num_rows is not None:
-                shape = torch.Size((num_rows, *shape[1:]))
-            if action.shape != shape:
-                kind, instead = _encoding(self._env.full_action_spec[key])
-                raise ValueError(
-                    f"{key!r}: expected {kind}shape {list(shape)}, got {list(action.shape)}{instead}"
-                )
-            if action.layout is not torch.strided:
-                raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
-            if action.dtype is not dtype:
-                action = as_choices(key, action, dtype)
-            action = as_it_lies(action)
-            if action.is_cpu:
-                check_memory(key, action)
-                addresses.append(action.data_ptr())
-            elif self._env._on_cpu:
-                raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
-            actions.append(action)
-        if len(addresses) < len(actions):
-            actions = down(actions)
-            addresses = [action.data_ptr() for action in actions]
-        return actions, addresses
+    def _checked(
+        self,
+        entries: Mapping[Any, Any],
+        key: Key,
+        dtype: torch.dtype,
+        shape: torch.Size,
+        num_rows: int | None,
+    ) -> torch.Tensor:
+        action = entry_of(entries, key)
+        if not isinstance(action, torch.Tensor):
+            if action is None:
+                raise KeyError(f"expected an entry {key!r} in the tensordict, got {list(entries)}")
+            raise TypeError(f"{key!r}: expected a torch.Tensor, got {type(action).__name__}")
+        if num_rows is not None:
+            shape = torch.Size((num_rows, *shape[1:]))
+        if action.shape != shape:
+            kind, instead = _encoding(self._env.full_action_spec[key])
+            raise ValueError(
+                f"{key!r}: expected {kind}shape {list(shape)}, got {list(action.shape)}{instead}"
+            )
+        if action.layout is not torch.strided:
+            raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
+        if action.dtype is not dtype:
+            action = as_choices(key, action, dtype)
+        action = as_it_lies(action)
+        if action.is_cpu:
+            check_memory(key, action)
+        elif self._env._on_cpu:
+            raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
+        return action
 
 
 def _encoding(spec: TensorSpec) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from torchrl_pool._env.errors import EnvFailure, env_failure
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.stepper import Stepper
+from torchrl_pool._env.tensors import entries_of
 from torchrl_pool._env.tracing import not_traced
 
 #: Takes what envs have been given, ``[k]``, and a function that accepts it, after which the envs may be used;
@@ -59,13 +60,9 @@ def send(
         return
     if tensordict is None:
         raise TypeError("tensordict: expected the actions of a step, got None")
-    inputs: Any = tensordict._tensordict if type(tensordict) is TensorDict else None
-    if (
-        inputs is None
-        or stepper.looks_closely
-        or not stepper.calls.send(pool, op, inputs, indices, is_single, entries)
-    ):
-        inputs = stepper.inputs(tensordict, len(indices))
+    inputs = stepper.inputs.prepared(entries_of(tensordict), len(indices))
+    if not stepper.calls.send(pool, op, inputs, indices, is_single, entries):
+        inputs = stepper.inputs.checked(inputs, len(indices))
         stepper.calls.send(pool, op, inputs, indices, is_single, entries)
 
 

@@ -330,7 +330,7 @@ class PoolEnv(EnvBase):
             raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
         self._on_cpu = self.device is None or self.device.type == "cpu"
         self._stepper = Stepper(
-            self, Columns.of(self._outputs), self._actions.plain, self._next_root, nested=self._nested
+            self, Columns.of(self._outputs), self._actions, self._next_root, nested=self._nested
         )
         self._steppers.add(self._stepper)
         self.step_keys, self.root_keys = list(self._stepper.step_prototypes), self._stepper.root_keys

@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 
 from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.specs import Key
+from torchrl_pool._env.tensors import entries_of
 
 
 def step_some(env: Any, rows: TensorDictBase, indices: list[int] | int) -> TensorDictBase:
@@ -39,7 +40,8 @@ def step_some(env: Any, rows: TensorDictBase, indices: list[int] | int) -> Tenso
     except (KeyError, TypeError, ValueError):
         # What is wrong with the actions is said of the caller's rows, not of all envs'.
         try:
-            env._actions.check(rows.reshape(-1), rows.numel())
+            entries = env._actions.prepared(entries_of(rows.reshape(-1)), rows.numel())
+            env._actions.checked(entries, rows.numel())
         except (KeyError, TypeError, ValueError) as of_rows:
             raise of_rows from None
         raise

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 
 from torchrl_pool._env.specs import Key, key_named
+from torchrl_pool._env.tensors import entry_of
 from torchrl_pool._workers.entries import Entry
 
 
@@ -30,8 +32,11 @@ class StateEntries:
         ]
         self.keys = [key for key, _, _ in self._layout]
 
-    def packed(self, tensordict: TensorDictBase, num_rows: int | None = None) -> torch.Tensor:
-        """The column for a tensordict with a row for each env, or with so many: uint8 ``[rows, bytes]``.
+        sizes = [math.prod(shape) * dtype.itemsize for _, dtype, shape in self._layout]
+        self.row_bytes = len(sizes) + sum(sizes)
+
+    def packed(self, source: Mapping[Any, Any], num_rows: int | None = None) -> torch.Tensor:
+        """The column for entries with a row for each env, or for so many: uint8 ``[rows, bytes]``.
 
         Raises:
             TypeError: an entry is no tensor, or its dtype does not become that of the spec.
@@ -41,7 +46,7 @@ class StateEntries:
         columns = []
         given = []
         for key, dtype, shape in self._layout:
-            value = tensordict.get(key, None)
+            value = entry_of(source, key)
             given.append(value is not None)
             if value is None:
                 value = torch.zeros((rows, *shape), dtype=dtype, device="cpu")

@@ -17,7 +17,7 @@ from torchrl_pool._env.errors import EnvFailure, env_failure
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.specs import Key, check_dtypes, key_of, torch_dtype
 from torchrl_pool._env.step_mdp import NextRoot
-from torchrl_pool._env.tensors import PlainEntries, unsafe_tensordict
+from torchrl_pool._env.tensors import entries_of, unsafe_tensordict
 from torchrl_pool._env.transfers import up
 
 
@@ -52,7 +52,7 @@ class Stepper:
     Args:
         env: the pool, a PoolEnv.
         columns: what the executor writes.
-        inputs: what it reads.
+        inputs: what it reads, an Actions or what transforms make of them.
         next_root: what becomes of the entries of a root.
         nested: whether an entry lies in a tensordict of its own.
         chain: the transforms that follow the pool's own columns, where there are any.
@@ -62,13 +62,14 @@ class Stepper:
         self,
         env: Any,
         columns: Columns,
-        inputs: PlainEntries,
+        inputs: Any,
         next_root: NextRoot,
         *,
         nested: bool,
         chain: Any = None,
     ) -> None:
         self.env, self.columns, self.next_root, self.nested = env, columns, next_root, nested
+        self.inputs = inputs
         # Looked up here in a third of the time that it takes in a module of torch.
         self.num_envs, self.on_cpu = env.num_envs, env._on_cpu
         self.device: torch.device | None = env._device
@@ -91,15 +92,13 @@ class Stepper:
             "env_index": torch.empty(env.num_envs, dtype=torch.int64, device="cpu")
         }
         self.calls = _core.Calls(
-            inputs=inputs.core,
+            inputs=inputs.plain.core,
             out=self.out,
             root=self.root,
             numbers=tensor_memory(numbers, **where),
             chain=core,
             keep=chain,
         )
-        self.looks_closely = env._actions.states is not None
-        """Whether what a step reads has to be made of several entries first."""
         self.shows_rest = chain is None or not chain.has_phases
         """Whether the other envs' results are known where some have failed."""
         # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
@@ -120,16 +119,6 @@ class Stepper:
     """Shape and dtype of what a step reads besides actions."""
     indivisible: str = ""
     """Why envs cannot be stepped in groups; empty: they can."""
-
-    def inputs(
-        self, root: TensorDictBase, num_rows: int | None = None
-    ) -> tuple[list[torch.Tensor], list[int]] | None:
-        """What a step reads, looked at closely: tensors and their addresses; of all envs, or so many.
-
-        None: an entry is not as the specs have it, and TorchRL's own code of transforms has to deal with it.
-        """
-        inputs: tuple[list[torch.Tensor], list[int]] = self.env._actions.check(root, num_rows)
-        return inputs
 
     def before_batch_step(self) -> None:
         """Before a step that writes into a rollout's batch."""
@@ -189,20 +178,23 @@ class Stepper:
         root: TensorDictBase,
         *to: Any,
     ) -> _core.Results | None:
-        """A step of all envs: by ``step`` or ``step_and_reset`` of the calls. None: as :meth:`inputs`."""
-        pool, results = self.env._running(), None
+        """A step of all envs: by ``step`` or ``step_and_reset`` of the calls.
+
+        None: an entry is not as the specs have it, and TorchRL's own code of transforms has to deal with it.
+        """
+        pool = self.env._running()
+        entries = self.inputs.prepared(entries_of(root))
         try:
-            if not self.looks_closely and type(root) is TensorDict:
-                results = call(pool, root._tensordict, *to)
+            results = call(pool, entries, *to)
             if results is None:
-                inputs = self.inputs(root)
-                results = None if inputs is None else call(pool, inputs, *to)
+                checked = self.inputs.checked(entries)
+                results = None if checked is None else call(pool, checked, *to)
             return results
         except _core.EnvFailure as error:
             raise self.failure(error) from None
 
     def step(self, root: TensorDictBase) -> TensorDict | None:
-        """What ``_step`` returns. None: as :meth:`inputs`."""
+        """What ``_step`` returns. None: as :meth:`run`."""
         self.env._running()  # which may begin episodes first, whose observations are the latest then
         mask = root.get("_step", None)
         if mask is None or (mask := check_mask("_step", mask, self.num_envs)).all():
@@ -319,7 +311,7 @@ class Stepper:
     ) -> tuple[TensorDict, TensorDict] | None:
         """A step of all envs: its ``"next"`` entry, and the root that follows it, after auto-reset.
 
-        None: as :meth:`inputs`.
+        None: as :meth:`run`.
         """
         if self.env._run_type_checks:
             check_dtypes(self.env, self.step_prototypes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,12 +33,19 @@ class PlainEntries:
             tensors=[(list(shape), str(dtype).removeprefix("torch.")) for _, dtype, shape in wanted],
             required=[True] * len(wanted) if required is None else required,
         )
-        self.find: Callable[..., tuple[list[Any], list[int]] | None] = self.core.find
-        """From a tensordict and a number of rows (None: all) to the tensors and their addresses.
 
-        None and 0 stand for what may be missing and is. No result: one has to be looked at more closely,
-        which may be an error.
-        """
+
+def entries_of(tensordict: TensorDictBase) -> Mapping[Any, Any]:
+    """The entries by name."""
+    return tensordict._tensordict if type(tensordict) is TensorDict else dict(tensordict.items())
+
+
+def entry_of(entries: Mapping[Any, Any], key: Key) -> Any:
+    """An entry by its whole key, or by the names on the way to it. None: it is not there."""
+    if key in entries or isinstance(key, str):
+        return entries.get(key)
+    outer = entries.get(key[0])
+    return outer.get(key[1:], None) if isinstance(outer, TensorDictBase) else None
 
 
 def leaf_keys(tensordict: TensorDictBase) -> Iterator[Key]:

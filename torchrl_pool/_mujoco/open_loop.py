@@ -34,8 +34,7 @@ def steps(env: PoolEnv, actions: torch.Tensor, names: Mapping[Key, str]) -> Tens
         shape = [env.num_envs, "T", *env.action_spec.shape[1:]]
         raise ValueError(f"actions: expected shape {shape}, got {list(actions.shape)}")
     batch_size = actions.shape[:2]
-    rows = TensorDict({"action": actions.flatten(0, 1)}, [batch_size.numel()])
-    inputs = env._actions.check(rows, len(rows))
+    inputs = env._actions.checked({"action": actions.flatten(0, 1)}, batch_size.numel())
     prototypes = env._stepper.step_prototypes
     record: dict[Key, torch.Tensor] = {
         key: torch.empty((*batch_size, *one.shape[1:]), dtype=one.dtype, device="cpu")

@@ -11,8 +11,7 @@ from torchrl.envs import Transform
 
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
-from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
-from torchrl_pool._env.transfers import down
+from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, entries_of, entry_of
 from torchrl_pool._transforms.chain_builder import ChainBuilder, TensorAddress, Value
 
 
@@ -171,48 +170,32 @@ class Inputs:
     """What a step reads of its root: actions, after what transforms make of them, and what is carried."""
 
     def __init__(self, chain: Chain) -> None:
-        env = self._env = chain.builder.env
-        self.carried = chain.carried
+        self._env, self._actions = chain.builder.env, chain.builder.env._actions
+        self._carried = chain.carried
         self._inverse = list(reversed(chain.inverse))
         keys = [key for one in self._inverse for key in (*one.in_keys_inv, *one.out_keys_inv)]
         self._changes_nested = any(type(key) is not str for key in keys)
-        self._may_be_next = any(one.may_be_next for one in chain.carried)
-        actions = [] if self._inverse else env._actions.layout  # those that no transform changes before
-        layout = [*actions, *((one.key, one.dtype, one.shape) for one in chain.carried)]
-        required = [True] * len(actions) + [one.required for one in chain.carried]
-        self.plain = PlainEntries(layout, required)
-        self.looks_closely = bool(self._inverse) or self._may_be_next or env._actions.states is not None
-        """Whether they have to be made of several entries first."""
+        self._may_be_next = [one.key for one in chain.carried if one.may_be_next]
+        wanted = [*self._actions.wanted, *((one.key, one.dtype, one.shape) for one in chain.carried)]
+        required = [True] * len(self._actions.wanted) + [one.required for one in chain.carried]
+        self.plain = PlainEntries(wanted, required)
 
-    def check(
-        self, root: TensorDictBase, num_rows: int | None = None
-    ) -> tuple[list[torch.Tensor], list[int]] | None:
-        """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with.
+    def prepared(self, entries: Mapping[Any, Any], num_rows: int | None = None) -> Mapping[Any, Any]:
+        """As :meth:`Actions.prepared`."""
+        if self._may_be_next and (following := entries.get("next")) is not None:
+            given = {key: following.get(key, None) for key in self._may_be_next}
+            entries = {**entries, **{key: value for key, value in given.items() if value is not None}}
+        if self._inverse:
+            entries = self._inverted(entries, num_rows)
+        return self._actions.prepared(entries, num_rows)
 
-        Args:
-            root: what the step begins with.
-            num_rows: of how many envs; None: all.
-        """
-        is_plain = self._env._actions.states is None
-        is_plain = is_plain and not (self._may_be_next and "next" in root.keys())  # noqa: SIM118
-        found = self.plain.find(root, num_rows) if is_plain else None
-        if found is None:
-            return self._look_closer(root, num_rows)
-        if not self._inverse:
-            return found
-        actions, addresses = self._env._actions.check(self._for_pool(root), num_rows)
-        return actions + found[0], addresses + found[1]
-
-    def _look_closer(
-        self, root: TensorDictBase, num_rows: int | None
-    ) -> tuple[list[torch.Tensor], list[int]] | None:
-        carried: list[Any] = []  # None: an entry that may be missing, and is
-        away = False
-        for one in self.carried:
-            value: Any = root.get(one.key, None)
-            following = root.get("next", None) if one.may_be_next else None
-            if following is not None:
-                value = following.get(one.key, value)
+    def checked(
+        self, entries: Mapping[Any, Any], num_rows: int | None = None
+    ) -> tuple[list[Any], list[int]] | None:
+        """As :meth:`Actions.checked`. None: what is carried is not as the specs have it."""
+        carried: list[torch.Tensor | None] = []  # None: an entry that may be missing, and is
+        for one in self._carried:
+            value = entry_of(entries, one.key)
             if value is None:
                 if one.required:
                     return None
@@ -228,37 +211,17 @@ class Inputs:
             value = as_it_lies(value)
             if value.is_cpu:
                 check_memory(one.key, value)
-            away = away or not value.is_cpu
             carried.append(value)
-        root = self._for_pool(root)
-        if away:
-            root, carried = self._down(root, carried)
-        actions, addresses = self._env._actions.check(root, num_rows)
-        addresses += [0 if value is None else value.data_ptr() for value in carried]
-        return actions + carried, addresses
+        return self._actions.checked(entries, num_rows, carried)
 
-    def _down(self, root: TensorDictBase, carried: list[Any]) -> tuple[TensorDictBase, list[Any]]:
-        """The root's actions and what is carried, from a device, in one go."""
-        states = [] if self._env._actions.states is None else self._env._actions.states.keys
-        keys = [*(key for key, _, _ in self._env._actions.layout), *states]
-        actions = {key: root.get(key, None) for key in keys}
-        given = [value for value in (*actions.values(), *carried) if isinstance(value, torch.Tensor)]
-        there = dict(zip(map(id, given), down(given), strict=True))
-        actions = {key: there.get(id(value), value) for key, value in actions.items()}
-        carried = [there.get(id(value)) for value in carried]
-        return self._env._stepper.unsafe(actions, num_rows=root.batch_size[0]), carried
-
-    def _for_pool(self, root: TensorDictBase) -> TensorDictBase:
-        """The root as the pool gets it: itself, or a copy where transforms change entries of it."""
-        if not self._inverse:
-            return root
-        if self._changes_nested or type(root) is not TensorDict:
+    def _inverted(self, entries: Mapping[Any, Any], num_rows: int | None) -> Mapping[Any, Any]:
+        """What transforms make of the entries on their way to the pool."""
+        root: TensorDictBase = self._env._stepper.unsafe(dict(entries), num_rows=num_rows)
+        if self._changes_nested:
             root = root.clone(recurse=False)
-        else:
-            root = unsafe_tensordict(root._tensordict, root.batch_size, root.device, nested=False)
         for transform in self._inverse:
             root = _inverted(transform, root)
-        return root
+        return entries_of(root)
 
 
 def _inverted(transform: Transform, root: TensorDictBase) -> TensorDictBase:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from tensordict import TensorDictBase
 
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key
@@ -27,7 +26,6 @@ class NativePart(Stepper):
     def __init__(self, env: PoolEnv, fusion: Fusion, action_keys: list[Key], done_keys: list[Key]) -> None:
         self.transforms, self.rest = fusion.native, fusion.rest
         self.chain = chain = fusion.chain
-        self._inputs = Inputs(chain)
         self._latest_is_root = False
         super().__init__(
             env,
@@ -39,21 +37,14 @@ class NativePart(Stepper):
                 out=chain.hidden.rows_of_steps(chain.num_columns),
                 root=chain.hidden.rows_of_roots(chain.num_columns),
             ),
-            self._inputs.plain,
+            Inputs(chain),
             NextRoot(chain.keys, chain.root_keys, action_keys, done_keys, env._next_root.nested_sizes),
             nested=env._nested or any(isinstance(key, tuple) for key in (*chain.keys, *action_keys)),
             chain=chain,
         )
-        self.looks_closely = self._inputs.looks_closely
         self.carried = {one.key: (list(one.shape[1:]), one.dtype) for one in chain.carried}
         self.read_later, self.indivisible = chain.read_later, chain.builder.indivisible
         env._steppers.add(self)
-
-    def inputs(
-        self, root: TensorDictBase, num_rows: int | None = None
-    ) -> tuple[list[torch.Tensor], list[int]] | None:
-        """As :meth:`Stepper.inputs`."""
-        return self._inputs.check(root, num_rows)
 
     def before_batch_step(self) -> None:
         """As :meth:`Stepper.before_batch_step`; raises as :meth:`Chain.check_in_place`."""
