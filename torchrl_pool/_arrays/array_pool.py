@@ -19,11 +19,10 @@ from torchrl_pool._arrays.spaces import Array, Space, gather_of, scatter_of, spa
 from torchrl_pool._env.arguments import number_of
 from torchrl_pool._env.errors import EnvFailure, env_failure
 from torchrl_pool._env.pool_env import PoolEnv
-from torchrl_pool._env.python_source import NATIVE_KEYS, PythonSource, is_python
+from torchrl_pool._env.python_source import NATIVE_KEYS, is_python
 from torchrl_pool._env.specs import actions_of
 from torchrl_pool._goals import goal_reward, has_goals
 from torchrl_pool._plugins import registry
-from torchrl_pool._workers.info_channel import Told
 from torchrl_pool._workers.wrappers import called
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -114,7 +113,7 @@ class ArrayPool:
             keys = [s.name for s in specs if s.role == "info"] if info_keys is None else [*info_keys]
         self._passes_infos, self._has_unread_infos = wanted != (), False
         try:
-            self.env = _Envs(
+            self.env = PoolEnv(
                 task,
                 num_envs,
                 _of_front={"passed_infos": wanted, "own_names": True},
@@ -337,7 +336,7 @@ class ArrayPool:
         steps: Infos = {}
         resets: Infos = {}
         if self._passes_infos:
-            for env, is_reset, info in self.env.take_infos():
+            for env, is_reset, info in self.env._source.take_infos():
                 (resets if is_reset else steps)[env] = info
             self._has_unread_infos = False
         return steps, resets
@@ -511,15 +510,6 @@ def _without_hung(columns: Columns, failure: EnvFailure) -> Columns:
     for copied in copies:
         copied[failure.hung] = 0
     return copies
-
-
-class _Envs(PoolEnv):
-    """Envs with entries that are internal, so that spaces may have any keys; with infos."""
-
-    def take_infos(self) -> Told:
-        """What Python envs have given since the last time."""
-        assert isinstance(self._source, PythonSource)
-        return self._source.workers.take_infos()
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from torchrl_pool._env.arguments import (
 )
 from torchrl_pool._env.errors import naming_doubles
 from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, Finish, receive, send
-from torchrl_pool._env.python_source import PythonSource, is_python
+from torchrl_pool._env.python_source import is_python
 from torchrl_pool._env.random_actions import hidden_from_class, rand_action, rand_step
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.simulators import Simulators
@@ -693,7 +693,7 @@ class PoolEnv(EnvBase):
 
     @property
     def _holds_torchrl(self) -> bool:
-        return isinstance(self._source, PythonSource) and self._source.is_torchrl
+        return self._source.is_torchrl
 
     def render(self, env_index: EnvIndex = None) -> torch.Tensor:
         """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``. No ``render_mode`` is needed.
@@ -768,13 +768,8 @@ class PoolEnv(EnvBase):
     def _ask_each(
         self, what: str, indices: list[int], arguments: Callable[[list[int]], list[Any]]
     ) -> list[Any]:
-        if not isinstance(self._source, PythonSource):
-            raise TypeError(
-                "call, get_attr, has_attr, set_attr: expected a pool of Python envs, got the native task "
-                f"{self.task!r}: its options are chosen at construction"
-            )
         pool = self._running() if self._simulators.was_closed else self._simulators.start()
-        return self._simulators.ask_each(pool, what, indices, arguments)
+        return self._source.ask(pool, what, indices, arguments)
 
     def _indices(self, env_index: EnvIndex) -> list[int]:
         return list(range(self.num_envs)) if env_index is None else env_indices(env_index, self.num_envs)

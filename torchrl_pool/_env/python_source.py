@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torchrl.data import Bounded, Composite, TensorSpec
 
 from torchrl_pool import _core
@@ -23,6 +25,7 @@ from torchrl_pool._plugins.options import unknown_option
 from torchrl_pool._processes.changed_modules import with_hint
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.gymnasium_make import make_gymnasium
+from torchrl_pool._workers.info_channel import Told
 from torchrl_pool._workers.worker import LOST, InfoOptions, RequestFailure
 from torchrl_pool._workers.worker_set import WorkerSet
 
@@ -190,6 +193,18 @@ class PythonSource:
                 lambda share: [number, [(options[i], rows[i]) for i in share], set_state],
             )
         return number
+
+    def ask(
+        self, pool: _core.Pool, what: str, envs: list[int], arguments: Callable[[list[int]], Any]
+    ) -> list[Any]:
+        with failures(), pool.exclusive_access(envs):
+            return self.workers.ask_each(envs, what, arguments)
+
+    def render(self, pool: _core.Pool, envs: list[int]) -> list[NDArray[np.uint8]]:
+        return self.ask(pool, "render", envs, lambda share: [])
+
+    def take_infos(self) -> Told:
+        return self.workers.take_infos()
 
     def plugin_paths(self) -> list[str]:
         return []

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import seed_words
 from torchrl_pool._env.errors import EnvFailure, env_failure
-from torchrl_pool._env.python_source import PythonSource, failures
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.source import Source
 from torchrl_pool._fork_aware_lock import fork_aware_lock
@@ -174,32 +174,13 @@ class Simulators:
 
     def render(self, pool: _core.Pool, indices: Sequence[int]) -> torch.Tensor:
         """As :meth:`PoolEnv.render`."""
-        envs, pictures = sorted(set(indices)), []
-        if isinstance(self.source, PythonSource):
-            pictures = self.ask_each(pool, "render", envs, lambda share: [])
-            sizes = {picture.shape for picture in pictures}
-        else:
-            sizes = {(*pool.render_size(i), 3) for i in envs}
+        envs = sorted(set(indices))
+        try:
+            pictures = self.source.render(pool, envs)
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        sizes = {picture.shape for picture in pictures}
         if len(sizes) != 1:
             raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
-        if pictures:
-            frames = torch.stack([torch.from_numpy(picture) for picture in pictures])
-        else:
-            frames = torch.empty((len(envs), *sizes.pop()), dtype=torch.uint8, device="cpu")
-            try:
-                pool.render(envs, [frame.data_ptr() for frame in frames], frames)
-            except _core.EnvFailure as error:
-                raise env_failure(error, None) from None
+        frames = torch.from_numpy(np.stack(pictures))
         return frames if envs == indices else frames[[envs.index(i) for i in indices]]
-
-    def ask_each(
-        self,
-        pool: _core.Pool,
-        what: str,
-        indices: list[int],
-        arguments: Callable[[list[int]], list[Any]],
-    ) -> list[Any]:
-        """Has Python envs answer a worker's request, in the order of the indices."""
-        assert isinstance(self.source, PythonSource)
-        with failures(), pool.exclusive_access(indices):
-            return self.source.workers.ask_each(indices, what, arguments)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torchrl.data import Composite, TensorSpec
 
 from torchrl_pool import _core
@@ -14,6 +16,7 @@ from torchrl_pool._env.specs import NestedSizes, agents_of, groups_of
 from torchrl_pool._plugins import registry
 from torchrl_pool._plugins.loading import is_builtin
 from torchrl_pool._workers.entries import Entry
+from torchrl_pool._workers.info_channel import Told
 
 
 class TaskDefault:
@@ -42,6 +45,7 @@ class Source(Protocol):
         states: what steps read besides actions, of one env.
         state_spec: TorchRL's spec of these.
         sets_state: whether a reset can begin from them.
+        is_torchrl: whether these are envs of TorchRL, or of what TorchRL wraps.
     """
 
     configs: list[_core.Config]
@@ -56,6 +60,7 @@ class Source(Protocol):
     states: Sequence[Entry]
     state_spec: Composite | None
     sets_state: bool
+    is_torchrl: bool
 
     def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
         """An executor with all envs made."""
@@ -80,6 +85,21 @@ class Source(Protocol):
         Another reset, or none, begins without it. 0: there is nothing to tell.
         """
 
+    def ask(
+        self, pool: _core.Pool, what: str, envs: list[int], arguments: Callable[[list[int]], Any]
+    ) -> list[Any]:
+        """Has Python envs answer a worker's request, in the order of the numbers.
+
+        Raises:
+            TypeError: these are none.
+        """
+
+    def render(self, pool: _core.Pool, envs: list[int]) -> list[NDArray[np.uint8]]:
+        """Pictures of envs whose numbers ascend."""
+
+    def take_infos(self) -> Told:
+        """What Python envs have given since the last time."""
+
     def placement(self) -> str:
         """Where Python envs run, in words, and where they would be faster; empty: these are none."""
 
@@ -94,7 +114,7 @@ class PluginSource:
     num_workers = 0
     states: Sequence[Entry] = ()
     state_spec: Composite | None = None
-    sets_state = False
+    sets_state = is_torchrl = False
 
     def __init__(
         self,
@@ -160,6 +180,22 @@ class PluginSource:
 
     def tell(self, pool: _core.Pool, given: ResetArguments, envs: Sequence[int]) -> int:
         return 0
+
+    def ask(
+        self, pool: _core.Pool, what: str, envs: list[int], arguments: Callable[[list[int]], Any]
+    ) -> list[Any]:
+        raise TypeError(
+            "call, get_attr, has_attr, set_attr: expected a pool of Python envs, got the native task "
+            f"{self._tasks[0]!r}: its options are chosen at construction"
+        )
+
+    def render(self, pool: _core.Pool, envs: list[int]) -> list[NDArray[np.uint8]]:
+        pictures = [np.empty((*pool.render_size(env), 3), np.uint8) for env in envs]
+        pool.render(envs, [picture.ctypes.data for picture in pictures], pictures)
+        return pictures
+
+    def take_infos(self) -> Told:
+        return []
 
     def placement(self) -> str:
         return ""
