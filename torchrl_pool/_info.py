@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool._plugins.groups import groups_of
 from torchrl_pool._plugins.names import gymnasium_id
 from torchrl_pool._plugins.options import OptionInfo
 from torchrl_pool._plugins.registry import TaskInfo, list_tasks, open_config, task_info, versions
@@ -66,14 +67,14 @@ class _Shown:
     def as_dict(self) -> dict[str, Any]:
         return {
             **_summary(self.task),
-            "specs": [_spec_dict(spec) for spec in _entries(self.config)],
+            "specs": [_spec_dict(spec, self.config) for spec in _entries(self.config)],
             "options": [_option_dict(option) for option in self.task.options],
             "reset_options": [_option_dict(option) for option in self.task.reset_options],
             "native_info_keys": self.config.native_keys,
         }
 
     def print(self) -> None:
-        task, specs = self.task, _entries(self.config)
+        task, config, specs = self.task, self.config, _entries(self.config)
         print(f"{task.id}  (family {task.family}){': ' + task.description if task.description else ''}")
         none = "none" if task.plugin_path else "none registered"
         limit = _limit(task, none, " (option {})")
@@ -83,18 +84,21 @@ class _Shown:
         if task.plugin_path and (name := gymnasium_id(task.id)):
             print(f"gymnasium.make_vec: {name!r}, after import torchrl_pool.gymnasium")
         print("\nEntries of one env in PoolEnv")
+        forms = [(_shape(spec, config), _values(spec, config)) for spec in specs]
         rows = [
-            (s.name, s.role, s.dtype, _shape(s), _values(s), "see below" if _elements(s) else s.help)
-            for s in specs
+            (spec.name, spec.role, spec.dtype, *form, "see below" if _elements(spec) else spec.help)
+            for spec, form in zip(specs, forms, strict=True)
         ]
         print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)
-        if any(map(_is_one_hot, specs)):
+        if any(_is_one_hot(spec, config) for spec in specs):
             print("\nWith categorical_action_encoding=True choices are numbers instead of one-hot vectors.")
+        elif any(spec.categories for spec in specs if spec.role == "action"):
+            print("\nWith categorical_action_encoding=False choices are one-hot vectors instead of numbers.")
         for spec in specs:
             if names := _elements(spec):
                 print(f"\n{'Choices' if len(spec.categories) == 1 else 'Elements'} of {spec.name!r}")
                 print_table(("index", "meaning"), [(str(i), name) for i, name in enumerate(names)])
-        print(f"\nInfo keys of every task: {', '.join(self.config.native_keys)}")
+        print(f"\nInfo keys of every task: {', '.join(config.native_keys)}")
         for title, options in (("Options", task.options), ("Options of a reset", task.reset_options)):
             if options:
                 print(f"\n{title}")
@@ -159,13 +163,13 @@ def _limit(task: TaskInfo, none: str, where: str = "") -> str:
     return none
 
 
-def _spec_dict(spec: _core.Spec) -> dict[str, Any]:
+def _spec_dict(spec: _core.Spec, config: _core.Config) -> dict[str, Any]:
     return {
         "name": spec.name,
         "role": spec.role,
         "dtype": spec.dtype,
         "shape": list(spec.shape),
-        "one_hot_shape": list(spec.one_hot_shape) if _is_one_hot(spec) else None,
+        "one_hot_shape": list(spec.one_hot_shape) if _is_one_hot(spec, config) else None,
         "low": [_finite(x) for x in spec.low] or None,
         "high": [_finite(x) for x in spec.high] or None,
         "categories": list(spec.categories) or None,
@@ -197,20 +201,20 @@ def _finite(x: Any) -> Any:
     return x
 
 
-def _shape(spec: _core.Spec) -> str:
-    return "x".join(map(str, spec.one_hot_shape if _is_one_hot(spec) else spec.shape)) or "scalar"
+def _shape(spec: _core.Spec, config: _core.Config) -> str:
+    return "x".join(map(str, spec.one_hot_shape if _is_one_hot(spec, config) else spec.shape)) or "scalar"
 
 
-def _is_one_hot(spec: _core.Spec) -> bool:
+def _is_one_hot(spec: _core.Spec, config: _core.Config) -> bool:
     """Whether it is a one-hot vector in PoolEnv by default."""
-    return bool(spec.categories) and (spec.one_hot or spec.role == "action")
+    return bool(spec.categories) and (spec.one_hot or (spec.role == "action" and not groups_of(config)))
 
 
 def _entries(config: _core.Config) -> list[_core.Spec]:
     """As PoolEnv has them by default, in the task's order, infos among them."""
     layout = _core.LayoutOptions(
         info_keys=[spec.name for spec in config.specs if spec.role == "info"],
-        one_hot=True,
+        one_hot=not groups_of(config),
         obs_dtype=None,
         from_pixels=False,
         pixels_only=False,
@@ -229,9 +233,9 @@ def _elements(spec: _core.Spec) -> list[str]:
     return names if len(names) == count > 1 else []
 
 
-def _values(spec: _core.Spec) -> str:
+def _values(spec: _core.Spec, config: _core.Config) -> str:
     if spec.categories:
-        one_hot = "one-hot of " if _is_one_hot(spec) else ""
+        one_hot = "one-hot of " if _is_one_hot(spec, config) else ""
         return one_hot + ", ".join(f"0 … {n - 1}" for n in spec.categories)
     if spec.dtype == "bool":
         return "yes, no"

@@ -234,12 +234,12 @@ def test_agents_under_transforms_and_with_native_keys():
 
 
 def test_actions_of_agents_are_checked_one_by_one():
-    env = PoolEnv("Agents-v0", 2, categorical_action_encoding=True)
+    env = PoolEnv("Agents-v0", 2)
     root = env.rand_action(env.reset())
     root["agents", "signal"][1, 2, 1] = 3
     with pytest.raises(ValueError, match="'agents/signal' of env 1, element 5: expected one of 0 to 2"):
         env.step(root)
-    one_hot = PoolEnv("Agents-v0", 2)
+    one_hot = PoolEnv("Agents-v0", 2, categorical_action_encoding=False)
     root = one_hot.rand_action(one_hot.reset())
     root["agents", "action"][0, 1] = 0
     with pytest.raises(ValueError, match="'agents/action' of env 0, element 1: expected a one-hot vector"):

@@ -120,9 +120,10 @@ class PoolEnv(EnvBase):
         max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's. A
             limit within a Python env stays in force. Where agents have flags, the env's ``"done"`` and
             ``"truncated"`` are then theirs too, as with TorchRL's StepCounter.
-        categorical_action_encoding: discrete actions as int64 numbers ``[N]`` instead of one-hot
-            ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`. Envs of TorchRL and PettingZoo keep the form
-            that they have, numbers or vectors; ``True`` is refused where it is vectors.
+        categorical_action_encoding: whether discrete actions are int64 numbers ``[N]`` or one-hot
+            ``[N, n]``. Default: one-hot, as in :class:`~torchrl.envs.GymEnv`; numbers where there are groups
+            of agents, as in :class:`~torchrl.envs.PettingZooWrapper`. Envs of TorchRL and PettingZoo keep the
+            form that they have, numbers or vectors; ``True`` is refused where it is vectors.
         obs_dtype: ``torch.float32`` or ``torch.float64``, or the name of one, for all floating-point
             observations. Default: the task's own.
         info_keys: info entries to add to the observations: the task's own (see ``torchrl-pool info TASK``),
@@ -204,7 +205,7 @@ class PoolEnv(EnvBase):
         pin_memory: bool | None = None,
         seed: int | None = None,
         max_episode_steps: int | None = TASK_DEFAULT,
-        categorical_action_encoding: bool = False,
+        categorical_action_encoding: bool | None = None,
         obs_dtype: torch.dtype | DTypeLike | None = None,
         info_keys: Sequence[str] = (),
         from_pixels: bool = False,
@@ -263,7 +264,7 @@ class PoolEnv(EnvBase):
             from_pixels=from_pixels,
             task_options=task_options,
             max_episode_steps=max_episode_steps,
-            one_hot=not categorical_action_encoding,
+            one_hot=None if categorical_action_encoding is None else not categorical_action_encoding,
         )
         # Each of TorchRL's envs has looked at its own flags, as in SerialEnv.
         self._allow_done_after_reset |= self._holds_torchrl

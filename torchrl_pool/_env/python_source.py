@@ -69,7 +69,7 @@ class PythonSource:
         task_options: Mapping[str, Any],
         info_keys: Sequence[str],
         max_episode_steps: int | None,
-        one_hot: bool,
+        one_hot: bool | None,
         obs_dtype: torch.dtype | None,
         passed_infos: tuple[str, ...] | None = (),
         own_names: bool = False,
@@ -122,7 +122,7 @@ class PythonSource:
         self.info_keys = [LOST.name] if self.workers.respawns else []
         # TorchRL's envs give their entries the form that they want them in.
         self.is_torchrl = description.specs is not None
-        self.one_hot = one_hot and not self.is_torchrl
+        self.one_hot = one_hot is not False and not self.is_torchrl
         if description.specs is not None:
             if obs_dtype is not None:
                 raise TypeError(
@@ -130,7 +130,8 @@ class PythonSource:
                     "whose entries keep their dtypes: wrap it in TransformedEnv(env, DoubleToFloat())"
                 )
             vectors = [entry.name for entry in description.entries if entry.one_hot]
-            if vectors and not one_hot and not own_names:  # fronts without tensordicts have numbers anyhow
+            # Fronts without tensordicts have numbers anyhow.
+            if vectors and one_hot is False and not own_names:
                 raise TypeError(
                     f"categorical_action_encoding: expected False, for {vectors[0]!r} of this env of TorchRL "
                     "is one-hot: give GymEnv categorical_action_encoding=True, or PettingZooWrapper "

@@ -12,8 +12,9 @@ from torchrl.data import Composite, TensorSpec
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import check_affinity, check_int, open_configs, task_per_env
 from torchrl_pool._env.reset_arguments import Options, ResetArguments, open_options, reset_arguments
-from torchrl_pool._env.specs import NestedSizes, agents_of, groups_of
+from torchrl_pool._env.specs import NestedSizes
 from torchrl_pool._plugins import registry
+from torchrl_pool._plugins.groups import agents_of, groups_of
 from torchrl_pool._plugins.loading import is_builtin
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.info_channel import Told
@@ -126,12 +127,11 @@ class PluginSource:
         env_options: Sequence[Mapping[str, Any]] | None,
         task_options: Mapping[str, Any],
         max_episode_steps: int | None,
-        one_hot: bool,
+        one_hot: bool | None,
     ) -> None:
         if num_threads is not None:
             num_threads = check_int("num_threads", num_threads, minimum=1)
         self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
-        self.one_hot = one_hot
         self.info_keys: list[str] = []
         self._tasks = task_per_env(task, num_envs)
         self._thread_affinity = check_affinity(thread_affinity)
@@ -140,6 +140,8 @@ class PluginSource:
         self.group_map: Mapping[str, list[str]] | None = {
             group: agents_of(group, count) for group, count in groups.items()
         } or None
+        # As PettingZooWrapper has it, and GymEnv.
+        self.one_hot = not groups if one_hot is None else one_hot
         sizes: NestedSizes = {(group,): (count,) for group, count in groups.items()}
         self.nested_sizes: Mapping[str, NestedSizes] = dict.fromkeys(
             ("action", "observation", "reward", "done"), sizes
