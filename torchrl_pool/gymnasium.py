@@ -440,8 +440,8 @@ def _only_many(task: str, **options: Any) -> gymnasium.Env[Any, Any]:
     """
     name = gymnasium_id(task)
     raise gymnasium.error.Error(
-        f"{name} steps many envs at once: gymnasium.make_vec({name!r}, num_envs=1), or without torchrl_pool "
-        f"gymnasium.make({task!r})"
+        f"{name} steps many envs at once: gymnasium.make_vec({name!r}, num_envs=1), in TorchRL "
+        f"PoolEnv({task!r}, num_envs=1), or without torchrl_pool gymnasium.make({task!r})"
     )
 
 

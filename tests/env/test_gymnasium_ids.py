@@ -5,9 +5,11 @@ from unittest.mock import patch
 
 import gymnasium
 import pytest
+import torch
 from cases import cases
 from gymnasium.vector import AutoresetMode
 from processes import printed
+from torchrl.envs import GymEnv, GymWrapper
 
 import torchrl_pool.gymnasium
 from torchrl_pool import list_tasks
@@ -86,3 +88,24 @@ def test_gymnasium_is_needed_here_only():
     """
     out = printed("\n".join(line[4:] for line in program.splitlines()))
     assert out == "True\ntorchrl_pool.gymnasium needs Gymnasium: pip install gymnasium\n"
+
+
+def test_torchrl_wraps_the_vector_env():
+    """As it does Gymnasium's own, where the mode is one that it takes."""
+    envs = gymnasium.make_vec("torchrl_pool/CartPole-v1", 3, autoreset_mode="SameStep")
+    options = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    same = gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="sync", vector_kwargs=options)
+    seen = []
+    for env in (GymWrapper(envs), GymWrapper(same)):
+        torch.manual_seed(0)
+        env.set_seed(1)
+        seen.append(env.rollout(60, break_when_any_done=False))
+        env.close()
+    assert seen[0]["next", "done"].any()
+    assert (seen[0] == seen[1]).all()
+
+
+def test_torchrl_is_referred_to_the_pool():
+    """Its own class makes one env, and others beside it."""
+    with pytest.raises(gymnasium.error.Error, match=r"in TorchRL PoolEnv\('CartPole-v1', num_envs=1\)"):
+        GymEnv("torchrl_pool/CartPole-v1", num_envs=3)
