@@ -470,3 +470,29 @@ def test_transforms_appended_after_a_reset_see_what_they_keep():
     (ours, root), (theirs, expected) = run(fuse), run(lambda env: env)
     assert_same(root, expected, exact=False)
     assert (ours.keys, ours.rows) == (theirs.keys, theirs.rows)
+
+
+def appended(env: TransformedEnv) -> None:
+    """The executor has another chain then, and other memory for what only it sees."""
+    env.append_transform(t.RewardScaling(0.0, 2.0))
+
+
+def stepped_in_part(env: TransformedEnv) -> None:
+    env.step(env.rand_action(env.reset()).set("_step", SOME.squeeze(-1)))
+
+
+@pytest.mark.parametrize("change", cases([appended, stepped_in_part]))
+def test_a_reset_of_some_after_torchrl_has_stepped_others(change):
+    """Statistics take in the others' rows as the transforms before them make them of the pool's."""
+    learned = []
+    for wrap in (fuse, lambda env: env):
+        norm = VecNorm(OBS, decay=0.9)
+        env = wrap(over_pool(t.ObservationNorm(1.0, 3.0, in_keys=OBS), norm))
+        torch.manual_seed(0)
+        root = env.reset()
+        for _ in range(3):
+            _, root = env.step_and_maybe_reset(env.rand_action(root))
+        change(env)
+        env.reset(TensorDict({"_reset": SOME}, [N]))
+        learned.append(norm.loc["observation"].clone())
+    torch.testing.assert_close(*learned, rtol=1e-6, atol=1e-6)

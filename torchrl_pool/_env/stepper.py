@@ -126,10 +126,12 @@ class Stepper:
     # ---- what a call leaves for one of some envs
 
     def before_some(self) -> None:
-        """Before a call for some envs: the others' latest rows have to be here."""
+        """Before a call for some envs: takes the others' latest rows from what has stepped the pool last."""
         stepped = self._simulators.stepped_by
         if stepped is not None and stepped is not self:
-            self.follow(stepped.latest_columns())
+            latest = stepped.latest_columns()
+            places = zip(self.columns.rows, self.columns.positions, strict=True)
+            self.latest = {key: latest[column] for key, column in places if column in latest}
 
     def after_call(self, begun: bool) -> None:
         """After a call; ``begun``: the envs' latest rows are those of a root."""
@@ -137,15 +139,9 @@ class Stepper:
         self._simulators.stepped_by = self
 
     def latest_columns(self) -> dict[int, torch.Tensor]:
-        """The envs' latest rows by the column of the pool that they come from."""
+        """The envs' latest rows, by column."""
         places = zip(self.columns.rows, self.columns.positions, strict=True)
         return {column: self.latest[key] for key, column in places if key in self.latest}
-
-    def follow(self, columns: Mapping[int, torch.Tensor]) -> None:
-        """Takes over the latest rows from what has stepped the pool until now."""
-        pools = range(len(self.env._outputs))
-        places = zip(self.columns.rows, self.columns.positions, strict=True)
-        self.latest = {key: columns[at] for key, at in places if at in columns and at in pools}
 
     # ---- tensordicts
 

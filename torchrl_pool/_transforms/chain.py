@@ -162,8 +162,8 @@ class Hidden:
 
     def complete_root(self) -> None:
         """Copies what a step has written to where a reset writes."""
-        for column in self._at_resets if self.root is not self.out else ():
-            self.root[column].copy_(self.out[column])
+        for column in self._at_resets:
+            self.root[column].data.copy_(self.out[column])  # whose version says what users have written to
 
 
 class Inputs:

@@ -132,7 +132,7 @@ class FusedEnv(TransformedEnv):
     @not_traced
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         native, source = self.native(), tensordict
-        if native.rest and not native.knows_others and mask_of_reset(source, native.num_envs) is not None:
+        if not native.knows_others and mask_of_reset(source, native.num_envs) is not None:
             return self._without_emptied(super()._reset(tensordict, **kwargs))
         if source is not None:
             # Not state_keys, which TorchRL keeps where transforms are appended.

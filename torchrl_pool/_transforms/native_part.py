@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
 from torchrl_pool._env.pool_env import PoolEnv
@@ -53,12 +51,14 @@ class NativePart(Stepper):
 
     @property
     def knows_others(self) -> bool:
-        """Whether transforms would make the latest rows of the pool's again: no statistics have changed."""
-        return self._simulators.stepped_by is self and not self.chain.has_phases
+        """Whether a reset of some envs finds here what the transforms make of the others' latest rows.
+
+        Another stepper's calls are unknown; statistics that learn change what TorchRL's transforms see.
+        """
+        return self._simulators.stepped_by is self and not (self.rest and self.chain.has_phases)
 
     def before_some(self) -> None:
-        """As :meth:`Stepper.before_some`, of hidden columns too. Such a call is a reset."""
-        super().before_some()
+        """As :meth:`Stepper.before_some`: a reset, after a call of this one."""
         if not self._latest_is_root:
             self.chain.hidden.complete_root()
 
@@ -71,11 +71,3 @@ class NativePart(Stepper):
         """As :meth:`Stepper.latest_columns`, of hidden columns too."""
         hidden = self.chain.hidden
         return super().latest_columns() | (hidden.root if self._latest_is_root else hidden.out)
-
-    def follow(self, columns: Mapping[int, torch.Tensor]) -> None:
-        """As :meth:`Stepper.follow`, of hidden columns too."""
-        super().follow(columns)
-        self._latest_is_root = False
-        for column, rows in self.chain.hidden.out.items():
-            if column in columns:
-                rows.copy_(columns[column])
