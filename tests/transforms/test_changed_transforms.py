@@ -496,3 +496,15 @@ def test_a_reset_of_some_after_torchrl_has_stepped_others(change):
         env.reset(TensorDict({"_reset": SOME}, [N]))
         learned.append(norm.loc["observation"].clone())
     torch.testing.assert_close(*learned, rtol=1e-6, atol=1e-6)
+
+
+def test_a_step_of_some_after_a_reset_of_others():
+    """The root lacks what the pool writes: TorchRL's code shows the latest, which only the executor had."""
+    seen = []
+    for wrap in (fuse, lambda env: env):
+        env = wrap(over_pool(VecNorm(OBS, ["normed"], decay=0.9), t.ExcludeTransform(*OBS)))
+        torch.manual_seed(0)
+        _, root = env.step_and_maybe_reset(env.rand_action(env.reset()))
+        root = env.reset(root.set("_reset", SOME)).exclude("_reset")
+        seen.append(env.step(env.rand_action(root).set("_step", SOME.squeeze(-1)))["next", "normed"])
+    torch.testing.assert_close(*seen, rtol=1e-5, atol=1e-5)
